@@ -257,7 +257,8 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
     if isinstance(error, UsageError):
         return "USAGE", str(error), error.hint, ExitStatus.USAGE
     if isinstance(error, CommandError):
-        return error.kind, command.error_prefix + str(error), error.hint, error.status
+        hint = error.hint or (_HINTS.get(error.kind, "") if error.kind.endswith("_AUTHORIZATION_FAILED") else "")
+        return error.kind, command.error_prefix + str(error), hint, error.status
     if isinstance(error, ConfigError):
         return error.name, command.error_prefix + str(error), error.hint, ExitStatus.USAGE
     if isinstance(error, KafkaError):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from support.denied_users import GuardedBroker, guarded_broker
 from support.embedded import embedded_broker
 from support.kt_process import BrokerProcess
 from support.live_groups import GroupClient
@@ -46,3 +47,10 @@ def client(bootstrap: str) -> Iterator[GroupClient]:
     """A client of that broker."""
     with GroupClient(bootstrap) as connected:
         yield connected
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[GuardedBroker]:
+    """A broker with an authorizer for the tests of a file, and users that lack rights."""
+    with guarded_broker() as broker:
+        yield broker

@@ -43,7 +43,7 @@ def run(*words: str, broker: EmbeddedBroker, user: str) -> Ran:
 def test_a_topic_that_the_user_may_not_describe(broker: EmbeddedBroker, tmp_path: pathlib.Path) -> None:
     ran = run("backup", "--to", str(tmp_path / "kept"), "--topic", "closed", broker=broker, user="reader")
     assert ran.status is ExitStatus.FAILED
-    assert "Topic closed: Topic authorization failed" in ran.err
+    assert "Topic closed: Not authorized: the right DESCRIBE on topic closed is missing" in ran.err
     assert "does not exist" not in ran.err
 
 
@@ -53,6 +53,10 @@ def test_state_that_the_user_may_not_read_is_a_failure(broker: EmbeddedBroker, t
     assert ran.status is ExitStatus.FAILED, ran.err
     row = json.loads(ran.out)
     assert (row["topics"], row["acls"], row["quotas"]) == (1, None, None)
+    assert "ACLs are not in the backup: Not authorized: the right DESCRIBE on the cluster is missing" in ran.err
+    assert (
+        "Quotas are not in the backup: Not authorized: the right DESCRIBE_CONFIGS on the cluster is missing" in ran.err
+    )
     assert "The backup lacks what could not be read: ACLs, quotas" in ran.err
     whole = run(*words, broker=broker, user="admin")
     assert whole.status is ExitStatus.OK, whole.err

@@ -26,6 +26,7 @@ from kafkatools.tools.redrive.plan import Planner, RedriveRules
 from kafkatools.tools.redrive.progress import RedriveGroup, SentOffsets
 from kafkatools.tools.redrive.redriver import RedriveLimits, Redriver, RedriveSource
 from kafkatools.tools.redrive.targets import Targets
+from kafkatools.tools.rights import ADVICE, TOPIC, TRANSACTIONAL_ID, Right, is_missing_right, needs
 from kafkatools.tools.search.search import Filter, Search
 
 _CLIENT_ID = "kt-redrive"
@@ -122,13 +123,15 @@ class _Run:
         producer = Producer(self._cluster.writer(self._group.group_id, codec), self._console.clock)
         redriver: Redriver | None = None
         try:
-            producer.init_transactions()
+            with needs(Right("WRITE", TRANSACTIONAL_ID, self._group.group_id)):
+                producer.init_transactions()
             redriver = self._redriver(source, producer, codec, admin)
             self._go(redriver, source.bounds)
         except (KafkaError, CommandError) as error:
             producer.close(_CLOSE_MS)
             kind = error.name if isinstance(error, KafkaError) else error.kind
-            hint = _AGAIN if isinstance(error, KafkaError) else error.hint
+            hint = f"{ADVICE if is_missing_right(error) else ''} {_AGAIN}".strip()
+            hint = hint if isinstance(error, KafkaError) else error.hint
             count = redriver.committed_count if redriver is not None else 0
             raise CommandError(f"{count} records were sent back, then: {error}", hint=hint, kind=kind) from error
         except KeyboardInterrupt:
@@ -144,11 +147,12 @@ class _Run:
         for its target uncompressed."""
         ends = bounds.ends or {}
         ranges = {part.partition: (start, ends[part]) for part, start in bounds.starts.items()}
-        return first_codec(self._cluster.reader(_READ_COMMITTED), self._console.clock, self._topic.name, ranges)
+        with needs(Right("READ", TOPIC, self._topic.name)):
+            return first_codec(self._cluster.reader(_READ_COMMITTED), self._console.clock, self._topic.name, ranges)
 
     def _redriver(self, source: RedriveSource, producer: Producer | None, codec: str, admin: AdminClient) -> Redriver:
         """Prepare the run. The progress is read once no other run can change it."""
-        targets = Targets(admin, self._topic.name)
+        targets = Targets(admin, self._topic.name, self._console.note)
         planner = Planner(self._rules, targets, CompressionType.for_label(codec), self._console.clock.wall_ms())
         limits = RedriveLimits(self._args.max_messages, self._args.throttle or -1)
         done = self._done(source, admin)

@@ -29,6 +29,7 @@ from kafkatools.tools.backup.store import Store, open_store
 from kafkatools.tools.backup.targets import Target, create_missing, find_targets, set_append_time, validate_missing
 from kafkatools.tools.copying.client_cluster import ClientCluster
 from kafkatools.tools.monitor.figures import size as size_text
+from kafkatools.tools.rights import is_missing_right
 
 _CLIENT_ID = "kt-restore"
 
@@ -200,7 +201,13 @@ class _Restore:
     def _note_retention(self, targets: Sequence[Target]) -> None:
         """Name the topics whose retention will delete restored records."""
         now_ms = self._console.clock.wall_ms()
-        configs = read_configs(self._admin, [target.name for target in targets])
+        try:
+            configs = read_configs(self._admin, [target.name for target in targets])
+        except KafkaError as error:
+            if not is_missing_right(error):
+                raise
+            self._console.note(f"It is unknown whether brokers soon delete old records that are restored: {error}")
+            return
         for target in targets:
             kept_ms = configs[target.name].number("retention.ms")
             is_deleted = "delete" in (configs[target.name].effective.get("cleanup.policy") or "")

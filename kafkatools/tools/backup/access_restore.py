@@ -14,6 +14,7 @@ from kafkatools.tools.declared.carry_out import DONE, carry_out
 from kafkatools.tools.declared.model import ACLS, QUOTAS, Declaration, DeclaredQuotas, Place, ordered_entity
 from kafkatools.tools.declared.plan import Plan, make_plan
 from kafkatools.tools.declared.present import read_present
+from kafkatools.tools.rights import CHANGE_ACLS, CHANGE_QUOTAS, READ_ACLS, READ_QUOTAS, naming
 
 KINDS = {"acls": "ACLs", "quotas": "quotas"}
 """The kinds of access rights by the name of their option, with their name in sentences."""
@@ -39,7 +40,8 @@ def check_access(
             )
         try:
             plan_access(admin, manifest, names, kind)
-        except KafkaError as error:
+        except KafkaError as failure:
+            error = naming(failure, READ_ACLS if kind == "acls" else READ_QUOTAS)
             raise CommandError(
                 f"{KINDS[kind]} cannot be set in the target: {error}",
                 hint=f"Run the command without --{kind}.",
@@ -86,7 +88,11 @@ def restore_access(
             continue
         outcomes = list(carry_out(admin, plan_access(admin, manifest, names, kind).changes, _no_password))
         failed = [outcome for outcome in outcomes if outcome.state != DONE]
-        lines = [f"{outcome.change.label}: {outcome.error or outcome.state}" for outcome in failed]
+        right = CHANGE_ACLS if kind == "acls" else CHANGE_QUOTAS
+        errors = [None if outcome.error is None else naming(outcome.error, right) for outcome in failed]
+        lines = [
+            f"{outcome.change.label}: {error or outcome.state}" for outcome, error in zip(failed, errors, strict=True)
+        ]
         yield AccessOutcome(kind, len(outcomes) - len(failed), lines)
 
 

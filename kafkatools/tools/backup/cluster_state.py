@@ -23,6 +23,7 @@ from kafkatools.exit_status import CommandError
 from kafkatools.output import counted
 from kafkatools.tools.backup.manifest import GroupOffset, Manifest, QuotaBackup
 from kafkatools.tools.declared.present import TRANSIENT_CONFIGS
+from kafkatools.tools.rights import GROUP, READ_ACLS, READ_QUOTAS, TOPIC, Right, naming
 
 _CONFIGS_AT_A_TIME = 500
 _GROUPS_AT_A_TIME = 500
@@ -62,7 +63,8 @@ def requested_topics(admin: AdminClient, names: Collection[str]) -> dict[str, To
     absent = [name for name in names if name not in topics]
     for name, description in describe_topics(admin, absent).items() if absent else ():
         if description.error is not None and not isinstance(description.error, UnknownTopicOrPartition):
-            raise type(description.error)(f"Topic {name}: {description.error}")
+            error = naming(description.error, Right("DESCRIBE", TOPIC, name))
+            raise type(error)(f"Topic {name}: {error}")
         raise CommandError(f"Topic {name} does not exist", kind="UNKNOWN_TOPIC_OR_PARTITION")
     return topics
 
@@ -75,7 +77,7 @@ def read_configs(admin: AdminClient, topics: Iterable[str]) -> dict[str, TopicCo
         resources = [(topic_configs.TOPIC, name) for name in names[at : at + _CONFIGS_AT_A_TIME]]
         for (_, name), config in describe_configs(admin, resources).items():
             if config.error is not None:
-                raise config.error
+                raise naming(config.error, Right("DESCRIBE_CONFIGS", TOPIC, name))
             own = [item for item in config.entries if item.source == topic_configs.TOPIC_CONFIG]
             found[name] = TopicConfigs(
                 {
@@ -148,6 +150,7 @@ def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> StateNot
         for name, group in fetch_offsets(admin, names[at : at + _GROUPS_AT_A_TIME]).items():
             error = group.error or next(iter(group.errors.values()), None)
             if error is not None:
+                error = naming(error, Right("DESCRIBE", GROUP, name))
                 unread.append(f"group {name}")
                 manifest.unknown[f"group {name}"] = str(error)
                 notes.append(f"The offsets of group {name} are not in the backup: {error}")
@@ -171,7 +174,8 @@ def read_access(admin: AdminClient, manifest: Manifest) -> StateNotes:
         manifest.acls = [
             acl._asdict() for acl in sorted(acls) if UNKNOWN not in (acl.resource_type, acl.operation, acl.permission)
         ]
-    except KafkaError as error:
+    except KafkaError as failure:
+        error = naming(failure, READ_ACLS)
         manifest.unknown["acls"] = str(error)
         if error.name != "SECURITY_DISABLED":
             unread.append("ACLs")
@@ -179,7 +183,8 @@ def read_access(admin: AdminClient, manifest: Manifest) -> StateNotes:
     try:
         quotas = describe_client_quotas(admin, [], strict=False)
         manifest.quotas = [QuotaBackup(list(item.entity), dict(item.values)) for item in quotas]
-    except KafkaError as error:
+    except KafkaError as failure:
+        error = naming(failure, READ_QUOTAS)
         manifest.unknown["quotas"] = str(error)
         unread.append("quotas")
         notes.append(f"Quotas are not in the backup: {error}")

@@ -20,6 +20,7 @@ from kafkatools.output import counted
 from kafkatools.tools.backup.generations import generations, read_manifest
 from kafkatools.tools.backup.manifest import GroupOffset, Manifest
 from kafkatools.tools.backup.store import Store
+from kafkatools.tools.rights import GROUP, TOPIC, Right, naming
 
 Groups = dict[str, list[GroupOffset]]
 TargetOffset = Callable[[TopicPartition, int], int | None]
@@ -117,7 +118,7 @@ def _present(admin: AdminClient, groups: Groups) -> dict[str, Mapping[tuple[str,
         state = described[group]
         error = None if isinstance(state.error, GroupIdNotFound) else state.error or present[group].error
         if error is not None:
-            found[group] = str(error)
+            found[group] = str(naming(error, Right("DESCRIBE", GROUP, group)))
         elif state.error is None and state.state not in (EMPTY, DEAD):
             found[group] = f"it is in use ({state.state})"
         else:
@@ -153,8 +154,8 @@ def _commit(
     if missing:
         altered = alter_offsets(admin, {group: missing})[group]
         if altered.error is not None:
-            return RestoredGroup(group, 0, str(altered.error))
+            return RestoredGroup(group, 0, str(naming(altered.error, Right("READ", GROUP, group))))
         failed = {key: error for key, error in altered.errors.items() if error is not None}
-        if failed:
-            reason = str(next(iter(failed.values())))
+        for (topic, _), error in list(failed.items())[:1]:
+            reason = str(naming(error, Right("READ", TOPIC, topic)))
     return RestoredGroup(group, len(mapped) - len(kept) - len(failed), reason)

@@ -15,6 +15,7 @@ from kafkatools.core.admin.group_offsets import alter_offsets, fetch_offsets
 from kafkatools.core.admin.groups import delete_groups
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.rights import GROUP, TOPIC, Right, naming
 
 _VERSION = 1
 GROUP_PREFIX = "kt-restore-"
@@ -45,7 +46,7 @@ def read_starts(admin: AdminClient, mark: RestoreMark, target: str, target_id: s
     group = fetch_offsets(admin, [group_id])[group_id]
     error = group.error or next(iter(group.errors.values()), None)
     if error is not None:
-        raise error
+        raise naming(error, Right("DESCRIBE", GROUP, group_id))
     stored = {partition: item for (topic, partition), item in group.offsets.items() if topic == target}
     if not stored:
         return None
@@ -74,7 +75,7 @@ def write_starts(
     altered = alter_offsets(admin, {group_id: offsets})[group_id]
     error = altered.error or next(iter(altered.errors.values()), None)
     if error is not None:
-        raise error
+        raise naming(error, Right("READ", GROUP, group_id), Right("READ", TOPIC, target))
 
 
 def forget(admin: AdminClient, mark: RestoreMark, target: str) -> None:

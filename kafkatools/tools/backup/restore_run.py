@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
-from kafkatools.core.errors import MessageTooLarge, RecordTooLarge
+from kafkatools.core.errors import KafkaError, MessageTooLarge, RecordTooLarge
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.producer.futures import RowsRun
 from kafkatools.core.topic_partition import TopicPartition
@@ -20,6 +20,7 @@ from kafkatools.tools.backup.partition_restore import Cut, PartitionRestore
 from kafkatools.tools.backup.restored_batches import RestoredBatch
 from kafkatools.tools.backup.store import Store
 from kafkatools.tools.backup.targets import Target
+from kafkatools.tools.rights import ADVICE, CLUSTER, TOPIC, Right, is_missing_right, naming
 
 _AT_A_TIME = 16
 _BATCHES_A_TURN = 16
@@ -66,7 +67,7 @@ class BatchWriter:
         it has the batch already."""
         expected = offset + run.rows[0]
         if run.error is not None:
-            self._failure = self._failure or CommandError(f"{name}: {run.error}", hint=_hint(name, run.error))
+            self._failure = self._failure or _failure(name, run.error)
         elif run.base_offset not in (-1, expected):
             self.mixed_topics.add(name.topic)
             self._failure = self._failure or CommandError(
@@ -82,11 +83,18 @@ class BatchWriter:
             raise self._failure
 
 
+def _failure(name: TopicPartition, failure: Exception) -> CommandError:
+    if not isinstance(failure, KafkaError):
+        return CommandError(f"{name}: {failure}", hint=_hint(name, failure))
+    error = naming(failure, Right("WRITE", TOPIC, name.topic), Right("IDEMPOTENT_WRITE", CLUSTER))
+    return CommandError(f"{name}: {error}", hint=_hint(name, error), kind=error.name)
+
+
 def _hint(name: TopicPartition, error: Exception) -> str:
     again = "un the same command again: it goes on behind the records that are there."
     if isinstance(error, (MessageTooLarge, RecordTooLarge)):
         return f"Raise max.message.bytes of topic {name.topic} and r{again}"
-    return f"R{again}"
+    return f"{ADVICE} Then r{again}" if is_missing_right(error) else f"R{again}"
 
 
 class RestoreRun:

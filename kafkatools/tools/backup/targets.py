@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafkatools.core.admin import configs as topic_settings
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.configs import TOPIC, ConfigChange, incremental_alter_configs
+from kafkatools.core.admin.configs import ConfigChange, incremental_alter_configs
 from kafkatools.core.admin.offsets import EARLIEST, LATEST
 from kafkatools.core.admin.topics import NewTopic, TopicDescription, create_topics, describe_topics
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
@@ -19,10 +20,13 @@ from kafkatools.tools.backup.cluster_state import log_offsets
 from kafkatools.tools.backup.journal import RestoreMark, read_starts, write_starts
 from kafkatools.tools.backup.manifest import Manifest, TopicBackup
 from kafkatools.tools.copying.client_cluster import topic_configs
+from kafkatools.tools.rights import TOPIC, Right, ensure_topic_rights, naming
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _LOG_APPEND_TIME = "LogAppendTime"
 _MIN_ISR = "min.insync.replicas"
+_RIGHTS = ("WRITE", "READ")
+"""What writing records and committing offsets of a topic need."""
 _CREATE, _CONTINUE, _FILL = "create", "continue", "fill"
 
 
@@ -73,8 +77,10 @@ def find_targets(
         if existing.error is None:
             _check(admin, target, existing)
         elif not isinstance(existing.error, UnknownTopicOrPartition):
-            raise CommandError(f"Topic {name}: {existing.error}", kind=existing.error.name)
+            error = naming(existing.error, Right("DESCRIBE", TOPIC, name))
+            raise CommandError(f"Topic {name}: {error}", kind=error.name)
         targets.append(target)
+    ensure_topic_rights(admin, [target.name for target in targets if not target.is_new], *_RIGHTS)
     return targets
 
 
@@ -119,7 +125,7 @@ def _read_ends(admin: AdminClient, target: Target) -> None:
     keys = [(target.name, number) for number in range(len(target.backup.partitions))]
     for (_, number), offset in log_offsets(admin, keys, LATEST).items():
         if offset.error is not None:
-            raise offset.error
+            raise naming(offset.error, Right("DESCRIBE", TOPIC, target.name))
         target.ends[number] = offset.offset
 
 
@@ -139,6 +145,7 @@ def create_missing(
     if failure is not None:
         raise failure
     _wait_for(admin, list(missing.values()))
+    ensure_topic_rights(admin, missing, *_RIGHTS)
     for target in targets:
         if target.action != _CONTINUE:
             write_starts(admin, target.mark, target.name, target.topic_id, target.starts)
@@ -158,7 +165,8 @@ def validate_missing(
     return new
 
 
-def _not_created(name: str, error: KafkaError) -> CommandError:
+def _not_created(name: str, failure: KafkaError) -> CommandError:
+    error = naming(failure, Right("CREATE", TOPIC, name))
     return CommandError(f"Topic {name} cannot be created: {error}", kind=error.name)
 
 
@@ -200,5 +208,6 @@ def _wait_for(admin: AdminClient, targets: Sequence[Target]) -> None:
 def set_append_time(admin: AdminClient, target: Target) -> KafkaError | None:
     """Set LogAppendTime on a topic whose records are restored. Returns the error."""
     change = ConfigChange(_TIMESTAMP_TYPE, _LOG_APPEND_TIME)
-    resource = (TOPIC, target.name)
-    return incremental_alter_configs(admin, {resource: [change]})[resource]
+    resource = (topic_settings.TOPIC, target.name)
+    error = incremental_alter_configs(admin, {resource: [change]})[resource]
+    return None if error is None else naming(error, Right("ALTER_CONFIGS", TOPIC, target.name))

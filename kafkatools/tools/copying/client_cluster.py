@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kafkatools.core.admin import configs
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
-from kafkatools.core.admin.configs import TOPIC, ConfigEntry, describe_configs
+from kafkatools.core.admin.configs import ConfigEntry, describe_configs
 from kafkatools.core.admin.topics import TopicDescription, describe_topics
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import CONSUMER, PRODUCER, Table
 from kafkatools.core.topic_partition import partitions_text
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.rights import TOPIC, Right, naming
 
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _BATCH_BYTES = 1 << 18
@@ -75,7 +77,8 @@ def described(admin: AdminClient, topic: str) -> TopicDescription | None:
         return description
     if description.error.name == _UNKNOWN_TOPIC:
         return None
-    raise CommandError(f"Topic {topic}: {description.error}", kind=description.error.name)
+    error = naming(description.error, Right("DESCRIBE", TOPIC, topic))
+    raise CommandError(f"Topic {topic}: {error}", kind=error.name)
 
 
 def partition_numbers(topic: TopicDescription, requested: Sequence[int]) -> list[int]:
@@ -90,7 +93,8 @@ def partition_numbers(topic: TopicDescription, requested: Sequence[int]) -> list
 
 def topic_configs(admin: AdminClient, topic: str, names: Iterable[str] | None = None) -> tuple[ConfigEntry, ...]:
     """Return the configs of a topic, all or those with these names. Raises KafkaError."""
-    config = describe_configs(admin, [(TOPIC, topic)], names=None if names is None else list(names))[TOPIC, topic]
+    resource = (configs.TOPIC, topic)
+    config = describe_configs(admin, [resource], names=None if names is None else list(names))[resource]
     if config.error is not None:
-        raise config.error
+        raise naming(config.error, Right("DESCRIBE_CONFIGS", TOPIC, topic))
     return config.entries

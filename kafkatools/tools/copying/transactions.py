@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.producer.producer import Producer
+from kafkatools.tools.rights import GROUP, TOPIC, Right, needs
 
 _COMMIT_INTERVAL_MS = 4000
 _MOST_UNCOMMITTED = 1_000_000
@@ -51,7 +52,9 @@ class ProgressTransactions:
         except after a Timeout, whose outcome is open."""
         self.begin()
         for group, places in offsets.items():
-            self._producer.send_offsets_to_transaction(places, ConsumerGroupMetadata(group))
+            topic = next((topic for topic, _ in places), "")
+            with needs(Right("READ", GROUP, group), Right("READ", TOPIC, topic)):
+                self._producer.send_offsets_to_transaction(places, ConsumerGroupMetadata(group))
         self._producer.commit_transaction()
         self._is_open = False
         self._uncommitted = 0

@@ -21,6 +21,7 @@ from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.redrive.offset_ranges import OffsetRanges
+from kafkatools.tools.rights import GROUP, Right, naming
 
 _VERSION = 1
 _PAGE_CHARACTERS = 3900
@@ -85,10 +86,10 @@ class RedriveGroup(NamedTuple):
         if not names:
             return []
         groups = fetch_offsets(admin, names, require_stable=is_final)
-        for group in groups.values():
+        for name, group in groups.items():
             error = group.error or next(iter(group.errors.values()), None)
             if error is not None:
-                raise error
+                raise naming(error, Right("DESCRIBE", GROUP, name))
         return [groups[name] for name in names]
 
     def _header(self, partition: int, committed: OffsetAndMetadata) -> _Header | None:

@@ -27,6 +27,7 @@ from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
 from kafkatools.tools.redrive.plan import LeftRecord, PlannedRecord, Planner, send_planned
 from kafkatools.tools.redrive.progress import RedriveGroup, SentOffsets
 from kafkatools.tools.redrive.tally import LeftPlace, Sample, Tally
+from kafkatools.tools.rights import TOPIC, Right, needs
 from kafkatools.tools.search.search import Search
 
 _POLL_MS = 1000
@@ -89,7 +90,8 @@ class Redriver:
         ends = self._start()
         throttle = ThroughputThrottler(self._limits.per_second, clock.now_ms())
         while not self._is_enough() and ends.undone():
-            fetched = self._source.consumer.poll_columns(_POLL_MS)
+            with needs(Right("READ", TOPIC, self._group.topic)):
+                fetched = self._source.consumer.poll_columns(_POLL_MS)
             for item in fetched:
                 self._take(item, throttle, clock)
                 if self._is_enough():

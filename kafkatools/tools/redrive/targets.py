@@ -6,7 +6,7 @@ which are read once, decide before a record is sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
@@ -16,6 +16,7 @@ from kafkatools.core.records.compression import CompressionType, compress
 from kafkatools.core.records.kernel import varint
 from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.tools.copying.client_cluster import topic_configs
+from kafkatools.tools.rights import TOPIC, Right, missing_topic_rights, naming
 
 _MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
 _GROWTH_BYTES = 1024
@@ -92,10 +93,12 @@ def batch_size(record: bytes, codec: int) -> int:
 
 
 class Targets:
-    """The topics of a cluster, looked up when they are first asked for. `dead_letter_topic` is never a target."""
+    """The topics of a cluster, looked up when they are first asked for. `dead_letter_topic` is never a target. `note`:
+    called with a line about limits that could not be read."""
 
-    def __init__(self, admin: AdminClient, dead_letter_topic: str) -> None:
+    def __init__(self, admin: AdminClient, dead_letter_topic: str, note: Callable[[str], None]) -> None:
         self._admin = admin
+        self._note = note
         self._dead_letter_topic = dead_letter_topic
         self._known: dict[str, Target] = {}
 
@@ -113,15 +116,20 @@ class Targets:
         if topic.error is not None:
             if topic.error.name == _MISSING:
                 return Target(name, problem=Reason("missing_target", f"topic {name} does not exist"))
-            return Target(name, problem=Reason("unusable_target", f"topic {name}: {topic.error}"))
+            error = naming(topic.error, Right("DESCRIBE", TOPIC, name))
+            return Target(name, problem=Reason("unusable_target", f"topic {name}: {error}"))
         if topic.is_internal:
             return Target(name, problem=Reason("unusable_target", f"topic {name} is internal"))
+        missing = next(missing_topic_rights(self._admin, [name], ["WRITE"]), None)
+        if missing is not None:
+            return Target(name, problem=Reason("unusable_target", f"topic {name}: {missing}"))
         return Target(name, len(topic.partitions), self._configs(name))
 
     def _configs(self, name: str) -> dict[str, str]:
-        """Return the configs that limit records; empty without the permission to read them."""
+        """Return the configs that limit records. Without the permission to read them, return none and say so."""
         try:
             entries = topic_configs(self._admin, name, _CONFIGS)
-        except KafkaError:
+        except KafkaError as error:
+            self._note(f"The limits of topic {name} are unknown: {error}. A record that it refuses ends the run.")
             return {}
         return {entry.name: entry.value for entry in entries if entry.value is not None}
