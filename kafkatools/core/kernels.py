@@ -20,6 +20,7 @@ KERNELS = (
     "records._avro_kernel",
     "records._arrow_kernel",
     "protocol._codec",
+    "producer._send_kernel",
 )
 """Modules below `kafkatools.core`."""
 

@@ -128,6 +128,34 @@ class ProduceRequestResult:
 class RecordFuture:
     """The future of one record: `get` returns its RecordMetadata or raises its error."""
 
+    __slots__ = ()
+
+    def done(self) -> bool:
+        """Return whether the record was acknowledged or failed."""
+        raise NotImplementedError
+
+    def get(self, timeout_ms: int | None = None) -> RecordMetadata:
+        """Wait for the acknowledgement and return the RecordMetadata. Raises Timeout, or the record's error.
+        `timeout_ms` None waits without limit."""
+        raise NotImplementedError
+
+    def result(self, timeout_ms: int | None = None) -> RecordMetadata:
+        """Wait for the acknowledgement as `get` does; the name is that of concurrent.futures."""
+        return self.get(timeout_ms)
+
+    def exception(self) -> Exception | None:
+        """The error of a failed record; None when it was acknowledged or is not completed. Does not wait."""
+        raise NotImplementedError
+
+    def metadata(self) -> RecordMetadata:
+        """The RecordMetadata known so far, without waiting. Its offset is -1 until the acknowledgement, after an error,
+        and when unknown."""
+        raise NotImplementedError
+
+
+class BatchFuture(RecordFuture):
+    """The future of a record of a batch, by its index in the batch."""
+
     __slots__ = ("_result", "_index", "_timestamp", "_key_size", "_value_size", "_next")
 
     def __init__(
@@ -138,13 +166,13 @@ class RecordFuture:
         self._timestamp = timestamp
         self._key_size = key_size
         self._value_size = value_size
-        self._next: RecordFuture | None = None
+        self._next: BatchFuture | None = None
 
-    def chain(self, result: ProduceRequestResult, index: int) -> RecordFuture:
+    def chain(self, result: ProduceRequestResult, index: int) -> BatchFuture:
         """Follow a record into a smaller batch after a split; return the new last future of the chain."""
         if self._next is not None:
             return self._next.chain(result, index)
-        self._next = RecordFuture(result, index, self._timestamp, self._key_size, self._value_size)
+        self._next = BatchFuture(result, index, self._timestamp, self._key_size, self._value_size)
         return self._next
 
     def done(self) -> bool:
@@ -163,10 +191,6 @@ class RecordFuture:
             raise error
         return self.metadata()
 
-    def result(self, timeout_ms: int | None = None) -> RecordMetadata:
-        """Wait for the acknowledgement as `get` does; the name is that of concurrent.futures."""
-        return self.get(timeout_ms)
-
     def exception(self) -> Exception | None:
         """The error of a failed record; None when it was acknowledged or is not completed. Does not wait."""
         if self._next is not None:
@@ -182,7 +206,7 @@ class RecordFuture:
         return RecordMetadata(*result.topic_partition, offset, timestamp, self._key_size, self._value_size)
 
 
-class FailedFuture(RecordFuture):
+class FailedFuture(BatchFuture):
     """The future of a record that failed before it reached the accumulator (Kafka's FutureFailure)."""
 
     __slots__ = ()

@@ -163,16 +163,12 @@ class Producer(ProducerBase):
         wall_ms = self.clock.wall_ms()
         with queue.lock:
             records = queue.collected.get(record)
-            if (
-                records is not None
-                and (0 if value_bytes is None else len(value_bytes)) < records.room_bytes
-                and records.partition == partition
-                and (key_bytes is None or len(key_bytes) < records.room_bytes)
-            ):
-                row = records.add(key_bytes, value_bytes, wall_ms)
-                if callback is not None:
-                    records.callbacks[row] = callback
-                return QueuedFuture(records, row)
+            if records is not None:
+                row = records.offer(partition, key_bytes, value_bytes, wall_ms)
+                if row >= 0:
+                    if callback is not None:
+                        records.callbacks[row] = callback
+                    return QueuedFuture(records, row)
         plain = ProducerRecord(record, value, key, partition)
         return self._begin_plain(queue, plain, Payload(wall_ms, key_bytes, value_bytes, ()), callback)
 

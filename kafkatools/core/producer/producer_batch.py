@@ -25,6 +25,7 @@ from kafkatools.core.producer.futures import (
     NO_OFFSET,
     NO_TIMESTAMP,
     BatchError,
+    BatchFuture,
     ColumnsFuture,
     ProduceRequestResult,
     RecordFuture,
@@ -82,7 +83,7 @@ class RecordThunk:
     __slots__ = ("future", "callback")
     count: ClassVar[int] = 1
 
-    def __init__(self, future: RecordFuture, callback: Callback | None) -> None:
+    def __init__(self, future: BatchFuture, callback: Callback | None) -> None:
         self.future = future
         self.callback = callback
 
@@ -193,7 +194,7 @@ class ProducerBatch:
         index = builder.append(timestamp, key, value, headers)
         self.max_record_bytes = max(self.max_record_bytes, size)
         self.last_append_ms = now_ms
-        future = RecordFuture(
+        future = BatchFuture(
             self.produce_future, index, timestamp, -1 if key is None else len(key), -1 if value is None else len(value)
         )
         self.thunks.append(RecordThunk(future, callback))

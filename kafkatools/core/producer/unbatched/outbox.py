@@ -13,6 +13,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.producer._send_kernel import RecordRows
 from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.futures import NO_OFFSET, NO_TIMESTAMP, RecordMetadata, RowsRun
 from kafkatools.core.records.columns import NO_HEADERS, RowColumns, encode_headers
@@ -23,71 +24,42 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 16
 """The bytes of records that are collected at most, their overhead included."""
-_RECORD_BYTES = 32
 
 Filling = Generator[int, bytearray, None]
 
 
-class Outgoing:
-    """Records of one topic, for one partition or for the partitioner (None). `room_bytes`: the space for more records;
-    none should be added when it is used up."""
+class Outgoing(RecordRows):
+    """Records of one topic, with their headers, and what remains of them after `take_rows`."""
 
-    __slots__ = (
-        "topic", "partition", "room_bytes", "count", "_keys", "_values", "_headers", "_last_ms", "_first_rows",
-        "_stamps", "_timestamps", "_key_lengths", "_value_lengths",
-    )  # fmt: skip
+    __slots__ = ("_headers", "_timestamps", "_key_lengths", "_value_lengths")
 
     def __init__(self, topic: str, partition: int | None, room_bytes: int = MOST_BYTES) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.room_bytes = room_bytes
-        self.count = 0
-        self._keys: list[bytes | None] = []  # empty before the first key
-        self._values: list[bytes | None] = []
+        super().__init__(topic, partition, room_bytes)
         self._headers: dict[int, Headers] = {}
-        self._last_ms = -1
-        self._first_rows: list[int] = []  # rows whose timestamp differs from that of the row before
-        self._stamps: list[int] = []
         self._timestamps = array("q")
         self._key_lengths: array[int] | None = None
         self._value_lengths = array("i")
 
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> int:
         """Add a serialized record and return its row. `timestamp` in ms since 1970."""
-        row = self.count
-        self.count = row + 1
-        room_bytes = self.room_bytes - _RECORD_BYTES
-        if value is not None:
-            room_bytes -= len(value)
-        self._values.append(value)
-        if timestamp != self._last_ms:
-            self._last_ms = timestamp
-            self._first_rows.append(row)
-            self._stamps.append(timestamp)
-        if key is not None:
-            room_bytes -= len(key)
-            if not self._keys:
-                self._keys = [None] * row
-            self._keys.append(key)
-        elif self._keys:
-            self._keys.append(None)
+        row = self.append(key, value, timestamp)
         if headers:
             self._headers[row] = headers
-        self.room_bytes = room_bytes
         return row
 
     def take_rows(self) -> RowColumns:
         """Return the records as columns, and keep only their sizes and timestamps. No record may be added later."""
-        rows = RowColumns.of_values(self._values, self._keys or None)
+        rows = RowColumns.of_values(self.values, self.keys or None)
         timestamps = self._timestamps
-        for stamp, start, stop in zip(self._stamps, self._first_rows, (*self._first_rows[1:], self.count), strict=True):
+        stops = (*self.first_rows[1:], self.count)
+        for stamp, start, stop in zip(self.stamps, self.first_rows, stops, strict=True):
             timestamps.extend(array("q", [stamp]) * (stop - start))
         rows.timestamps = timestamps
         if self._headers:
             encoded = {row: encode_headers(headers) for row, headers in self._headers.items()}
             rows.headers = [encoded.get(row, NO_HEADERS) for row in range(rows.count)]
         self._key_lengths, self._value_lengths = rows.key_lengths, rows.value_lengths
-        self._keys, self._values, self._headers = [], [], {}
+        self.keys, self.values, self._headers = [], [], {}
         return rows
 
     def metadata(self, row: int, run: RowsRun, offset: int) -> RecordMetadata:

@@ -15,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout
+from kafkatools.core.producer._send_kernel import RowFuture
 from kafkatools.core.producer.futures import (
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -105,23 +106,20 @@ def offset_at(run: RowsRun, position: int) -> int:
     return NO_OFFSET if run.base_offset == NO_OFFSET else run.base_offset + position
 
 
-class QueuedFuture(RecordFuture):
+class QueuedFuture(RowFuture, RecordFuture):
     """The future of a record of a SendQueue."""
 
-    __slots__ = ("_records", "_row")
-
-    def __init__(self, records: QueuedRecords, row: int) -> None:
-        self._records = records
-        self._row = row
+    __slots__ = ()
+    records: QueuedRecords
 
     def done(self) -> bool:
         """Return whether the record was acknowledged or failed."""
-        return self._records.run_of(self._row) is not None
+        return self.records.run_of(self.row) is not None
 
     def get(self, timeout_ms: int | None = None) -> RecordMetadata:
         """Wait for the acknowledgement and return the RecordMetadata. Raises Timeout, or the record's error.
         `timeout_ms` None waits without limit."""
-        run = self._records.await_run(self._row, timeout_ms)
+        run = self.records.await_run(self.row, timeout_ms)
         if run is None:
             raise Timeout(f"Timeout after waiting for {timeout_ms} ms.")
         if run.error is not None:
@@ -130,21 +128,21 @@ class QueuedFuture(RecordFuture):
 
     def exception(self) -> Exception | None:
         """The error of a failed record; None when it was acknowledged or is not completed. Does not wait."""
-        run = self._records.run_of(self._row)
+        run = self.records.run_of(self.row)
         return None if run is None else run.error
 
     def metadata(self) -> RecordMetadata:
         """The RecordMetadata known so far, without waiting. Offset and partition are -1 until the acknowledgement, the
         partition unless the caller chose it; the offset stays -1 after an error and when unknown."""
-        run = self._records.run_of(self._row)
+        run = self.records.run_of(self.row)
         if run is None:
-            partition = self._records.partition
-            place = self._records.topic, UNKNOWN_PARTITION if partition is None else partition
-            run = RowsRun(*place, (self._row,), NO_OFFSET, NO_TIMESTAMP, None)
+            partition = self.records.partition
+            place = self.records.topic, UNKNOWN_PARTITION if partition is None else partition
+            run = RowsRun(*place, (self.row,), NO_OFFSET, NO_TIMESTAMP, None)
         return self._metadata_of(run)
 
     def _metadata_of(self, run: RowsRun) -> RecordMetadata:
-        return self._records.metadata(self._row, run, offset_at(run, run.rows.index(self._row)))
+        return self.records.metadata(self.row, run, offset_at(run, run.rows.index(self.row)))
 
 
 class SendQueue:
