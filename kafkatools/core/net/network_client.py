@@ -258,9 +258,8 @@ class NetworkClient:
             self._broken.append((channel, connection_words.receive_failure(self.name_of(channel.node_id), error)))
             return
         except OSError as problem:
-            self._broken.append(
-                (channel, Disconnected(f"{self.name_of(channel.node_id)}: {problem.strerror or problem}"))
-            )
+            reason = f"{self.name_of(channel.node_id)}: {problem.strerror or problem}"
+            self._broken.append((channel, Disconnected(reason)))
             return
         newest = self._in_flight.newest(channel.node_id)
         if is_flushed and newest is not None:
