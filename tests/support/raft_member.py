@@ -16,6 +16,7 @@ from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft import Raft
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey
 from kafkatools.core.broker.metadata.snapshot import Snapshot
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.protocol.schemas.metadata import TopicRecord
@@ -159,7 +160,9 @@ class Member:
 
     def follow(self, leader_id: int, epoch: int) -> None:
         """Hear from a leader."""
-        fields = wire.begin_request(CLUSTER, self.node_id, leader_id, epoch, wire.endpoint("CONTROLLER", ("h", 1)))
+        fields = wire.begin_request(
+            CLUSTER, ReplicaKey(self.node_id), leader_id, epoch, [wire.endpoint("CONTROLLER", ("h", 1))]
+        )
         self.begin(fields)
         assert self.raft.leader_id == leader_id
 
@@ -169,7 +172,9 @@ class Member:
 
     def end(self, leader_id: int, epoch: int, successors: tuple[int, ...]) -> Any:
         """EndQuorumEpoch to this node."""
-        fields = wire.end_request(CLUSTER, leader_id, epoch, successors, wire.endpoint("CONTROLLER", ("h", 1)))
+        fields = wire.end_request(
+            CLUSTER, leader_id, epoch, [ReplicaKey(i) for i in successors], [wire.endpoint("CONTROLLER", ("h", 1))]
+        )
         return self._ask(wire.END_QUORUM_EPOCH, fields, self.raft.handle_end_quorum_epoch)
 
     def vote(

@@ -31,6 +31,7 @@ from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft import Raft
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint as QuorumEndPoint
 from kafkatools.core.broker.metadata.topic_creation import TopicCreation
 from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
@@ -73,7 +74,7 @@ class ClusterMember:
         self._leaves_until_ms: int | None = None
         self._farewell: _Farewell | None = None
         self._serves_clients = False
-        config, voters = home.config, home.cluster.voters
+        config = home.config
         names = [name.upper() for name in config.controller_listener_names]
         self._to_controllers = peer_settings(config, names[0], "sasl.mechanism.controller.protocol")
         to_brokers = (config, home.cluster.inter_broker_listener, "sasl.mechanism.inter.broker.protocol")
@@ -84,19 +85,12 @@ class ClusterMember:
                 self.note_stranger(node_id)
 
         timeout_ms = config.controller_quorum_request_timeout_ms
-        self._quorum_channel = self._open_channel("raft", voters.get, timeout_ms, check_response=check_response)
-        self.follower = MetadataFollower(self)
-        self.raft = self.quorum = Raft(
-            self.node_id,
-            voters,
-            RaftLog(home.metadata_log, self.clock.wall_ms),
-            ElectionStore(home.files, home.metadata_log.directory, voters),
-            self._quorum_channel,
-            RaftSettings.of(config, home.directories.cluster_id, home.directories.metadata_id),
-            random,
-            self.follower,
+        self._quorum_channel = self._open_channel(
+            "raft", self._controller_address, timeout_ms, check_response=check_response
         )
-        channel = self._open_channel("controller", voters.get)
+        self.follower = MetadataFollower(self)
+        self.raft = self.quorum = self._make_raft(random)
+        channel = self._open_channel("controller", self._controller_address)
         self.link = ControllerLink(channel, self.clock, lambda: self.raft.leader_id, config.request_timeout_ms)
         self.topic_creation = TopicCreation(self.node_id, self.image, self.link, config.request_timeout_ms)
         self.producer_ids = ProducerIds(self._request_producer_ids, PREFETCH_BELOW)
@@ -106,6 +100,21 @@ class ClusterMember:
         self._controller_registration = self._make_controller_registration() if is_controller else None
 
     # -- start -----------------------------------------------------------------------------------------------------
+    def _make_raft(self, random: Random) -> Raft:
+        home, voters = self._home, self.cluster.voters
+        end_points = tuple(QuorumEndPoint(*fields) for fields in self._controller_end_points())
+        ids = (home.directories.cluster_id, home.directories.metadata_id)
+        return Raft(
+            self.node_id,
+            voters,
+            RaftLog(home.metadata_log, self.clock.wall_ms),
+            ElectionStore(home.files, home.metadata_log.directory, voters),
+            self._quorum_channel,
+            RaftSettings.of(home.config, *ids, end_points),
+            random,
+            self.follower,
+        )
+
     def _open_channel(
         self,
         purpose: str,
@@ -128,6 +137,15 @@ class ClusterMember:
         )
         self._channels.append(peers)
         return peers
+
+    def _controller_address(self, node_id: int) -> Address | None:
+        """The (host, port) of a voter, a leader of the quorum or a bootstrap server; None when it is unknown."""
+        return self.raft.addresses.of(node_id)
+
+    def _controller_end_points(self) -> list[tuple[str, str, int]]:
+        """Name, advertised host and port of this node's controller listeners."""
+        names = {point.name for point in self.cluster.controller_listeners}
+        return [(p.name, p.advertised_host, p.advertised_port) for p in self._home.end_points if p.name in names]
 
     def _broker_address(self, broker_id: int) -> Address | None:
         """The (host, port) of a broker's inter-broker listener; None when it is unknown."""
@@ -283,19 +301,18 @@ class ClusterMember:
 
     def _unreachable_voters(self) -> list[int]:
         """The ids of the other voters to whom a connection failed within the last LOST_MS."""
-        others = [voter for voter in sorted(self.cluster.voters) if voter != self.node_id]
-        return [voter for voter in others if self._quorum_channel.connection_error(voter, LOST_MS)]
+        return [voter for voter in self.raft.other_voters if self._quorum_channel.connection_error(voter, LOST_MS)]
 
     def has_no_majority(self) -> bool:
         """Return whether too many voters are unreachable for the quorum to have a majority."""
-        count = len(self.cluster.voters)
+        count = len(self.raft.voters)
         return 2 * (count - len(self._unreachable_voters())) <= count
 
     def no_controller_reason(self) -> str:
         """The reason why a metadata change was not committed in time, for error messages: no majority or no leader,
         with the unreachable voters, or a leader that is too slow."""
         unreachable = self._unreachable_voters()
-        count, leader = len(self.cluster.voters), self.raft.leader_id
+        count, leader = len(self.raft.voters), self.raft.leader_id
         voters_text = f", unreachable: {', '.join(map(str, unreachable))}" if unreachable else ""
         if self.has_no_majority():
             return f"the quorum of {count} controllers has no majority{voters_text}"
@@ -354,7 +371,7 @@ class ClusterMember:
             return
         self._strangers.add(node_id)
         directories = self._home.directories
-        if 2 * len(self._strangers) > len(self.cluster.voters):
+        if 2 * len(self._strangers) > len(self.raft.voters):
             own_cluster = f"{directories.metadata_path} belongs to cluster {directories.cluster_id}"
             self.fail(
                 ConfigError(f"{own_cluster}, but the controllers of controller.quorum.voters belong to another one")

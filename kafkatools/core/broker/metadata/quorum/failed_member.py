@@ -46,7 +46,7 @@ def elected(raft: Member, entity: Entity) -> Follower | None:
     if (
         partition is None
         or not is_of_cluster
-        or partition.leader_id not in raft.voters
+        or raft.addresses.of(partition.leader_id) is None
         or partition.leader_id == raft.node_id
     ):
         return None

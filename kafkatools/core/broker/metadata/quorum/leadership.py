@@ -18,22 +18,25 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
 
 def initial_state(raft: Member, stored: ElectionState) -> State:
     """Return a member's state at the start. A former leader is Resigned: it may have lost records of its epoch."""
-    epoch, leader_id, voted_id = stored
+    epoch, leader_id, voted_id, directory_id = stored
     fetch_deadline_ms = raft.now_ms + raft.settings.fetch_timeout_ms
+    if not raft.is_voter and leader_id == raft.node_id:  # it led until its removal: no further vote in that epoch
+        leader_id, voted_id, directory_id = None, raft.node_id, raft.settings.directory_id
     if leader_id is not None and leader_id not in raft.voters:
         leader_id = None
     if not raft.is_voter:
         if leader_id is not None:
-            return Follower(epoch, leader_id, None, fetch_deadline_ms)
-        return Unattached(epoch, None, None, NEVER)
+            return Follower(epoch, leader_id, voted_id, fetch_deadline_ms, voted_directory_id=directory_id)
+        return Unattached(epoch, None, voted_id, NEVER, directory_id)
     deadline_ms = raft.now_ms + raft.random_election_timeout()
     if leader_id == raft.node_id:
         return Resigned(epoch, deadline_ms, set(raft.other_voters), ())
     if leader_id is not None:
-        return Follower(epoch, leader_id, voted_id, fetch_deadline_ms)
-    if voted_id == raft.node_id:
-        return Candidate(epoch, raft.node_id, deadline_ms, Votes(raft.voters, raft.node_id), 1)
-    return Unattached(epoch, None, voted_id, deadline_ms)
+        return Follower(epoch, leader_id, voted_id, fetch_deadline_ms, voted_directory_id=directory_id)
+    if voted_id == raft.node_id and directory_id in (None, raft.settings.directory_id):
+        votes = Votes(raft.voter_set.by_id, raft.node_id)
+        return Candidate(epoch, raft.node_id, deadline_ms, votes, 1, voted_directory_id=directory_id)
+    return Unattached(epoch, None, voted_id, deadline_ms, directory_id)
 
 
 def note_leader(raft: Member, epoch: int, leader_id: int | None) -> bool:
@@ -46,7 +49,7 @@ def note_leader(raft: Member, epoch: int, leader_id: int | None) -> bool:
         if epoch > state.epoch:
             raft.become_unattached(epoch)
         return True
-    if leader_id not in raft.voters:
+    if raft.addresses.of(leader_id) is None and leader_id != raft.node_id:
         return False
     if leader_id == raft.node_id:
         return _note_own(raft, epoch)

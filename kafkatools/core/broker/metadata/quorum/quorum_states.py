@@ -6,8 +6,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey, VoterSet
 from kafkatools.core.broker.metadata.snapshot import SnapshotDownload
 
 NEVER = 2**63 - 1
@@ -61,6 +61,7 @@ class Unattached:
     leader_id: int | None
     voted_id: int | None
     deadline_ms: int
+    voted_directory_id: uuid.UUID | None = None
 
 
 @dataclass
@@ -73,6 +74,7 @@ class Prospective:
     deadline_ms: int
     votes: Votes
     retries: int = 0
+    voted_directory_id: uuid.UUID | None = None
 
 
 @dataclass
@@ -86,6 +88,7 @@ class Candidate:
     retries: int
     backoff_until_ms: int | None = None
     leader_id: None = None
+    voted_directory_id: uuid.UUID | None = None
 
 
 @dataclass
@@ -98,13 +101,7 @@ class Follower:
     deadline_ms: int
     has_updated_leader: bool = False
     download: SnapshotDownload | None = None
-
-
-class ReplicaKey(NamedTuple):
-    """A replica of the metadata log: the node's id and its log directory's, which is None where unknown (KIP-853)."""
-
-    node_id: int
-    directory_id: uuid.UUID | None = None
+    voted_directory_id: uuid.UUID | None = None
 
 
 @dataclass
@@ -132,35 +129,64 @@ class ReplicaProgress:
 
 @dataclass
 class Leader:
-    """The member appends records and tracks replicas. The record at `start_offset` is the epoch's LeaderChange."""
+    """The member appends records and tracks replicas. The record at `start_offset` is the epoch's LeaderChange. A
+    leader that removes itself from the voters leads until this is committed, as an observer: `own` is its progress."""
 
     epoch: int
     leader_id: int
     voted_id: int | None
     start_offset: int
-    voters: dict[int, ReplicaProgress]
+    own: ReplicaProgress
     granting_voters: tuple[int, ...]
     check_quorum_deadline_ms: int
+    voters: dict[int, ReplicaProgress] = field(default_factory=dict)
     observers: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
     fetched_voters: set[int] = field(default_factory=set)
     announced_ms: dict[int, int] = field(default_factory=dict)
     high_watermark: int = -1
 
+    def update_voters(self, voter_set: VoterSet, own_key: ReplicaKey) -> None:
+        """Track the voters of another voter set: new ones were observers or are unknown, removed ones are observers."""
+        before, own = self.voters, self.own
+        self.voters = {}
+        self.observers.pop(own_key, None)
+        for voter in voter_set.voters:
+            progress = before.get(voter.node_id)
+            if progress is not None and progress.directory_id in (None, voter.directory_id):
+                del before[voter.node_id]
+            elif voter.is_replica(own_key):
+                progress = own
+            else:
+                progress = self.observers.pop(voter.key, None) or ReplicaProgress(voter.node_id)
+            progress.directory_id = voter.directory_id
+            self.voters[voter.node_id] = progress
+        for progress in before.values():
+            self.observers[ReplicaKey(progress.replica_id, progress.directory_id)] = progress
+        if not self.is_voter:
+            self.observers[own_key] = own
+        self.fetched_voters &= set(self.voters)
+
+    @property
+    def is_voter(self) -> bool:
+        """Return whether this leader is a voter."""
+        return self.voters.get(self.leader_id) is self.own
+
     def progress(self, replica: ReplicaKey) -> ReplicaProgress:
         """Return the progress of a voter or observer; an unknown replica becomes an observer. A static voter matches by
-        its node id and has no directory id, as in Kafka; observers differ by both."""
+        its node id and has no directory id, as in Kafka; dynamic voters and observers differ by both."""
         voter = self.voters.get(replica.node_id)
-        if voter is not None:
+        if voter is not None and voter.directory_id in (None, replica.directory_id):
             return voter
         observer = ReplicaProgress(replica.node_id, directory_id=replica.directory_id)
         return self.observers.setdefault(replica, observer)
 
-    def hears(self, replica_id: int) -> bool:
-        """Note a fetch of another voter; observers do not count. Returns whether a majority, with this leader, has
-        fetched since this was last true (check quorum)."""
-        if replica_id in self.voters and replica_id != self.leader_id:
-            self.fetched_voters.add(replica_id)
-        if len(self.fetched_voters) + 1 < len(self.voters) // 2 + 1:
+    def hears(self, replica: ReplicaKey) -> bool:
+        """Note a fetch of another voter; observers do not count. Returns whether a majority has fetched since this was
+        last true (check quorum). The leader counts if it is a voter."""
+        voter = self.voters.get(replica.node_id)
+        if voter is not None and voter is not self.own and voter.directory_id in (None, replica.directory_id):
+            self.fetched_voters.add(replica.node_id)
+        if len(self.fetched_voters) + int(self.is_voter) < len(self.voters) // 2 + 1:
             return False
         self.fetched_voters.clear()
         return True
@@ -177,13 +203,15 @@ class Leader:
 
     def successors(self) -> tuple[int, ...]:
         """Return the other voters, those with the largest end offset first."""
-        other_voters = [voter for voter in self.voters.values() if voter.replica_id != self.leader_id]
+        other_voters = [voter for voter in self.voters.values() if voter is not self.own]
         other_voters.sort(key=lambda voter: (-voter.end_offset, voter.replica_id))
         return tuple(voter.replica_id for voter in other_voters)
 
     def forget_observers(self, now_ms: int) -> None:
-        """Remove the observers that have not fetched for five minutes."""
+        """Remove the observers that have not fetched for five minutes, but not this leader."""
         for replica, observer in list(self.observers.items()):
+            if observer is self.own:
+                continue
             if observer.last_fetch_ms is None or now_ms - observer.last_fetch_ms >= OBSERVER_SESSION_TIMEOUT_MS:
                 del self.observers[replica]
 
@@ -203,8 +231,9 @@ class Resigned:
 State = Unattached | Prospective | Candidate | Follower | Leader | Resigned
 
 
-def may_grant(state: State, candidate_id: int, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
-    """Return whether a voter in this state votes for a candidate of its epoch (EpochState.canGrantVote)."""
+def may_grant(state: State, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
+    """Return whether a voter in this state votes for a candidate of its epoch (EpochState.canGrantVote). A vote without
+    a directory id, of a static quorum, is for the node id."""
     if isinstance(state, Leader):
         return False
     if is_pre_vote:  # a follower that reaches its leader grants none
@@ -212,5 +241,6 @@ def may_grant(state: State, candidate_id: int, *, is_up_to_date: bool, is_pre_vo
     if not isinstance(state, Unattached | Prospective):
         return False
     if state.voted_id is not None:
-        return state.voted_id == candidate_id
+        is_same_directory = state.voted_directory_id in (None, candidate.directory_id)
+        return state.voted_id == candidate.node_id and is_same_directory
     return state.leader_id is None and is_up_to_date

@@ -2,8 +2,8 @@
 QuorumState; KIP-595, KIP-996, KIP-630).
 
 No I/O here: time comes with the calls, requests go through a `PeerChannel`, and responses are handled in the next
-`tick`, which the owner calls when `next_deadline_ms` has come. Voters are static (controller.quorum.voters); any other
-node is an observer.
+`tick`, which the owner calls when `next_deadline_ms` has come. The voters are those that the log names last, committed
+or not (`voter_set.py`), else those of controller.quorum.voters; any other node is an observer.
 
 Rules:
 - Epoch, leader and vote are on disk before they take effect.
@@ -13,22 +13,28 @@ Rules:
 - A follower that repeatedly cannot reach its leader starts an election before its fetch time-out, unlike in Kafka. With
   PreVote this disturbs no working quorum.
 - A change of state drops the requests of the old state.
+- A leader that removed itself from the voters resigns when that is committed; until then it counts for no majority.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkatools.core.broker.metadata.quorum import failed_member, raft_requests, raft_responses, replica_fetches
+from kafkatools.core.broker.metadata.quorum import (
+    failed_member,
+    raft_polls,
+    raft_requests,
+    raft_responses,
+)
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.leadership import initial_state
 from kafkatools.core.broker.metadata.quorum.member import EpochPace, Member, ParkedFetch, RaftListener
 from kafkatools.core.broker.metadata.quorum.peer_requests import PeerRequests
+from kafkatools.core.broker.metadata.quorum.quorum_addresses import QuorumAddresses
 from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription, quorum_description
 from kafkatools.core.broker.metadata.quorum.quorum_states import (
     NEVER,
@@ -36,7 +42,6 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Follower,
     Leader,
     Prospective,
-    ReplicaKey,
     ReplicaProgress,
     Resigned,
     State,
@@ -45,14 +50,18 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
 )
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog, Records
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
-from kafkatools.core.broker.metadata.quorum.voter_set import voter_set
+from kafkatools.core.broker.metadata.quorum.voter_set import Address, ReplicaKey, VoterSet
 from kafkatools.core.broker.server.channels import PeerChannel
 from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController
 from kafkatools.core.protocol.entities import Entity
 
+if TYPE_CHECKING:
+    import uuid
+
+    from kafkatools.core.broker.metadata.snapshot import ControlRecord
+
 CHECK_QUORUM_FACTOR = 1.5
 RETRY_BACKOFF_BASE_MS = 100
-TRIES_TO_REACH_LEADER = 3
 MAX_STATES_A_TICK = 10
 _Result = TypeVar("_Result")
 
@@ -62,7 +71,7 @@ class Raft:
     """The state machine of one quorum member: voter or observer, leader or follower."""
 
     node_id: int
-    voters: dict[int, tuple[str, int]]
+    static_voters: Mapping[int, Address]
     log: RaftLog
     store: ElectionStore
     channel: PeerChannel
@@ -86,7 +95,9 @@ class Raft:
 
     def __post_init__(self) -> None:
         self.epoch_pace = EpochPace(self.settings.election_timeout_ms)
-        self._requests = PeerRequests(self.channel, self.settings)
+        self.requests = PeerRequests(self.channel, self.settings)
+        self.addresses = QuorumAddresses(self.static_voters, self.log.voters, self.settings)
+        self.own_key = ReplicaKey(self.node_id, self.settings.directory_id)
 
     # -- state ---------------------------------------------------------------------------------------------------------
     @property
@@ -105,19 +116,39 @@ class Raft:
         return isinstance(self.state, Leader)
 
     @property
+    def voter_set(self) -> VoterSet:
+        """The voters of the log, committed or not; without any those of controller.quorum.voters."""
+        return self.addresses.voter_set
+
+    @property
+    def voters(self) -> Mapping[int, Address]:
+        """The address of each voter by node id."""
+        return self.addresses.of_voters
+
+    @property
+    def leader_address(self) -> Mapping[int, Address]:
+        """The address of the leader by its node id, for responses; empty if it is unknown."""
+        return self.addresses.of_leader(self.leader_id, self.node_id)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Return whether the quorum is, or may be, one whose voters are in its log."""
+        return self.addresses.is_dynamic
+
+    @property
     def is_voter(self) -> bool:
         """Return whether this node is a voter; otherwise it is an observer."""
-        return self.node_id in self.voters
+        return self.voter_set.has(self.own_key)
 
     @property
     def kraft_version(self) -> int:
-        """The finalized kraft.version of the committed records; 0 for a static quorum."""
-        return voter_set(self.log.metadata_log.quorum_records).kraft_version
+        """The kraft.version of the log; 0 for a static quorum."""
+        return self.log.voters.last.kraft_version
 
     @property
     def other_voters(self) -> list[int]:
         """The ids of the voters except this node, sorted."""
-        return [voter for voter in sorted(self.voters) if voter != self.node_id]
+        return [voter for voter in sorted(self.voter_set.by_id) if voter != self.node_id]
 
     @property
     def end_offset(self) -> int:
@@ -140,7 +171,7 @@ class Raft:
     def next_deadline_ms(self) -> int:
         """Time in ms at which `tick` must run next; 0 for at once."""
         has_unflushed = self._has_unflushed and self.failure is None
-        return 0 if self._must_tick or self._requests.has_responses or has_unflushed else self._wake_ms
+        return 0 if self._must_tick or self.requests.has_responses or has_unflushed else self._wake_ms
 
     # -- calls of the owner --------------------------------------------------------------------------------------------
     def start(self, now_ms: int) -> None:
@@ -168,9 +199,9 @@ class Raft:
         self._must_tick = False
         if self.failure is not None:
             self._wake_ms = NEVER
-            failed_member.take_responses(self, self._requests)
+            failed_member.take_responses(self, self.requests)
             if isinstance(self.state, Resigned):
-                self._poll_resigned(self.state)
+                raft_polls.poll_resigned(self, self.state)
             self._notify_listener()
             return
         try:
@@ -180,11 +211,11 @@ class Raft:
             for _ in range(MAX_STATES_A_TICK):
                 state = self.state
                 self._wake_ms = NEVER
-                self._poll()
+                raft_polls.poll(self)
                 if self.state is state:
                     break
             self._settle_leader()
-            self._wake_at(min((fetch.deadline_ms for fetch in self.parked), default=NEVER))
+            self.wake_at(min((fetch.deadline_ms for fetch in self.parked), default=NEVER))
         except (KafkaStorageError, OSError) as error:
             self._fail(error)
         self._notify_listener()
@@ -269,55 +300,72 @@ class Raft:
         timeout_ms = self.settings.election_timeout_ms
         return timeout_ms + (self.random.randrange(timeout_ms) if timeout_ms > 0 else 0)
 
-    def _become(self, state: State) -> None:
+    def become(self, state: State) -> None:
         """Write the election state to disk, then enter the state."""
-        self.store.write(ElectionState(state.epoch, state.leader_id, state.voted_id))
+        directory_id = getattr(state, "voted_directory_id", None)
+        self._store(ElectionState(state.epoch, state.leader_id, state.voted_id, directory_id))
         self._enter(state)
+
+    def _store(self, state: ElectionState) -> None:
+        self.store.write(state, kraft_version=self.kraft_version)
 
     def _enter(self, state: State) -> None:
         if isinstance(self.state, Follower) and self.state.download is not None:
             self.state.download.abandon()
         self.state = state
-        self._requests.forget()
+        self.requests.forget()
         self._must_tick = True
 
-    def become_unattached(self, epoch: int, voted_id: int | None = None) -> None:
-        """Enter an epoch without a leader; `voted_id` is this member's vote in it. An Unattached, Prospective or
+    def become_unattached(self, epoch: int, voted: ReplicaKey | None = None) -> None:
+        """Enter an epoch without a leader; `voted` has this member's vote in it. An Unattached, Prospective or
         Candidate member keeps its election deadline unless it votes here. An observer has none."""
         state = self.state
         deadline_ms = NEVER
         if self.is_voter:
             deadline_ms = self.now_ms + self.random_election_timeout()
-            if isinstance(state, Unattached | Prospective | Candidate) and voted_id is None:
+            if isinstance(state, Unattached | Prospective | Candidate) and voted is None:
                 deadline_ms = state.deadline_ms
-        self._become(Unattached(epoch, None, voted_id, deadline_ms))
+        voted_id, directory_id = voted or (None, None)
+        self.become(Unattached(epoch, None, voted_id, deadline_ms, directory_id if self.is_dynamic else None))
 
     def become_prospective(self, retries: int = 0) -> None:
         """Ask the voters whether an election would be won (PreVote). If this node's own vote is a majority, start the
         election."""
         state = self.state
-        votes = Votes(self.voters, self.node_id)
+        votes = Votes(self.voter_set.by_id, self.node_id)
         deadline_ms = self.now_ms + self.random_election_timeout()
-        self._enter(Prospective(state.epoch, state.leader_id, state.voted_id, deadline_ms, votes, retries))
+        directory_id = self._voted_directory_id
+        self._enter(
+            Prospective(state.epoch, state.leader_id, state.voted_id, deadline_ms, votes, retries, directory_id)
+        )
         if votes.is_granted:
             self.become_candidate(retries)
+
+    @property
+    def _voted_directory_id(self) -> uuid.UUID | None:
+        return getattr(self.state, "voted_directory_id", None)
 
     def lose_pre_vote(self) -> None:
         """Follow the known leader again after a lost PreVote; without one become Unattached."""
         state = self.state
         if state.leader_id is not None:
             fetch_deadline_ms = self.now_ms + self.settings.fetch_timeout_ms
-            self._enter(Follower(state.epoch, state.leader_id, state.voted_id, fetch_deadline_ms))
+            following = Follower(state.epoch, state.leader_id, state.voted_id, fetch_deadline_ms)
+            following.voted_directory_id = self._voted_directory_id
+            self._enter(following)
         else:
             deadline_ms = self.now_ms + self.random_election_timeout()
-            self._enter(Unattached(state.epoch, None, state.voted_id, deadline_ms))
+            self._enter(Unattached(state.epoch, None, state.voted_id, deadline_ms, self._voted_directory_id))
 
     def become_candidate(self, retries: int) -> None:
         """Start an election: begin a new epoch and vote for this node. If its own vote is a majority, it leads at
         once."""
-        votes = Votes(self.voters, self.node_id)
+        votes = Votes(self.voter_set.by_id, self.node_id)
         deadline_ms = self.now_ms + self.random_election_timeout()
-        self._become(Candidate(self.epoch + 1, self.node_id, deadline_ms, votes, retries + 1))
+        directory_id = self.settings.directory_id if self.is_dynamic else None
+        self.become(
+            Candidate(self.epoch + 1, self.node_id, deadline_ms, votes, retries + 1, voted_directory_id=directory_id)
+        )
         if votes.is_granted:
             self.become_leader()
 
@@ -325,18 +373,36 @@ class Raft:
         """Lead the epoch after a won election, and append its LeaderChange record."""
         state = self.state
         assert isinstance(state, Candidate)
-        voters = {voter: ReplicaProgress(voter) for voter in self.voters}
         granting = tuple(sorted(state.votes.granted))
         start, deadline_ms = self.log.end_offset, self._check_quorum_deadline()
-        self._become(Leader(state.epoch, self.node_id, self.node_id, start, voters, granting, deadline_ms))
-        self.log.append_leader_change(self.node_id, state.epoch, sorted(self.voters), granting)
+        leader = Leader(
+            state.epoch, self.node_id, self.node_id, start, ReplicaProgress(self.node_id), granting, deadline_ms
+        )
+        leader.update_voters(self.voter_set, self.own_key)
+        self.become(leader)
+        # The voters of a formatted directory are in no log yet, from which the other nodes learn them.
+        is_first = self.log.voters.last_offset == -1
+        first_records = (self.voter_set.version_record, self.voter_set.voters_record) if is_first else ()
+        self.log.append_leader_change(self.node_id, state.epoch, sorted(self.voter_set.by_id), granting, first_records)
         self._has_unflushed = True
+
+    def append_voters(self, records: Sequence[ControlRecord]) -> int:
+        """Append the records of another voter set as the leader. Returns the offset of the last record. From now on the
+        quorum decides by these voters."""
+        state = self.state
+        assert isinstance(state, Leader)
+        first = self.log.append_control(records, state.epoch)
+        self._has_unflushed = self._must_tick = True
+        state.update_voters(self.voter_set, self.own_key)
+        state.check_quorum_deadline_ms = self._check_quorum_deadline()
+        return first + len(records) - 1
 
     def become_follower(self, epoch: int, leader_id: int) -> None:
         """Follow the leader of an epoch."""
-        voted_id = self.state.voted_id if self.state.epoch == epoch else None
+        is_same = self.state.epoch == epoch
+        voted_id, directory_id = (self.state.voted_id, self._voted_directory_id) if is_same else (None, None)
         deadline_ms = self.now_ms + self.settings.fetch_timeout_ms
-        self._become(Follower(epoch, leader_id, voted_id, deadline_ms))
+        self.become(Follower(epoch, leader_id, voted_id, deadline_ms, voted_directory_id=directory_id))
 
     def become_resigned(self) -> None:
         """Stop leading and start asking the other voters for an election. The election state on disk stays, so this
@@ -354,50 +420,22 @@ class Raft:
     def become_again_resigned(self, epoch: int) -> None:
         """Enter an epoch that this node led, as other nodes report, but that its disk does not have. As after any
         restart of a leader, the node must not lead or vote in that epoch again."""
-        self.store.write(ElectionState(epoch, self.node_id, None))
+        self._store(ElectionState(epoch, self.node_id, None))
         deadline_ms = self.now_ms + self.random_election_timeout()
         self._enter(Resigned(epoch, deadline_ms, set(self.other_voters), ()))
 
     # -- time-outs and requests ----------------------------------------------------------------------------------------
-    def _wake_at(self, at_ms: int) -> None:
+    def wake_at(self, at_ms: int) -> None:
+        """Have `tick` run at this time, in ms, or earlier."""
         self._wake_ms = min(self._wake_ms, at_ms)
 
-    def _poll(self) -> None:
-        state = self.state
-        if isinstance(state, Leader):
-            self._poll_leader(state)
-        elif isinstance(state, Follower):
-            self._poll_follower(state)
-        elif isinstance(state, Candidate):
-            self._poll_candidate(state)
-        elif isinstance(state, Resigned):
-            self._poll_resigned(state)
-        elif isinstance(state, Prospective):
-            if self._is_due(state.deadline_ms):
-                self.lose_pre_vote()
-            else:
-                self._request_votes(state.votes, is_pre_vote=True)
-        elif self._is_due(state.deadline_ms):
-            self.become_prospective()
-        else:
-            self._fetch_from_anyone()
-
-    def _is_due(self, deadline_ms: int) -> bool:
+    def is_due(self, deadline_ms: int) -> bool:
         """Return whether the deadline of the present state has passed; never during a shutdown. Also has `tick` run at
         this deadline."""
         if self.is_shutting_down:
             return False
-        self._wake_at(deadline_ms)
+        self.wake_at(deadline_ms)
         return self.now_ms >= deadline_ms
-
-    def _poll_candidate(self, state: Candidate) -> None:
-        if state.backoff_until_ms is not None:
-            if self._is_due(state.backoff_until_ms):
-                self.become_prospective(state.retries)
-        elif self._is_due(state.deadline_ms):
-            self.back_off(state)
-        else:
-            self._request_votes(state.votes, is_pre_vote=False)
 
     def back_off(self, state: Candidate) -> None:
         """Wait a random time after a lost election. Its bound doubles with every loss, up to
@@ -405,94 +443,17 @@ class Raft:
         spread = 2 << min(20, max(0, state.retries - 1))
         wait_ms = min(RETRY_BACKOFF_BASE_MS * self.random.randrange(spread), self.settings.election_backoff_max_ms)
         state.backoff_until_ms = self.now_ms + wait_ms
-        self._wake_at(state.backoff_until_ms)
+        self.wake_at(state.backoff_until_ms)
 
-    @property
-    def _endpoint(self) -> wire.Fields:
-        return wire.endpoint(self.settings.listener_name, self.voters[self.node_id])
-
-    def _request_votes(self, votes: Votes, *, is_pre_vote: bool) -> None:
-        end = self.log.end
-        candidate = {
-            "replica_epoch": self.epoch,
-            "replica_id": self.node_id,
-            "replica_directory_id": self.settings.directory_id,
-            "last_offset_epoch": end.epoch,
-            "last_offset": end.offset,
-            "pre_vote": is_pre_vote,
-        }
-        for voter in votes.unrecorded:
-            self._send(voter, wire.VOTE, partial(wire.vote_request, self.settings.cluster_id, voter, candidate))
-
-    def _poll_follower(self, state: Follower) -> None:
-        if self.is_voter:
-            is_gone = self._requests.losses(state.leader_id) >= TRIES_TO_REACH_LEADER and not self.is_shutting_down
-            if is_gone or self._is_due(state.deadline_ms):
-                self.become_prospective()
-            else:
-                self._fetch_from(state.leader_id)
-            return
-        if self.now_ms >= state.deadline_ms or self._requests.backoff_until_ms(state.leader_id) > self.now_ms:
-            self._fetch_from_anyone()
-        else:
-            self._wake_at(state.deadline_ms)
-            self._fetch_from(state.leader_id)
-
-    def _poll_leader(self, state: Leader) -> None:
-        if self.is_shutting_down or self.now_ms >= state.check_quorum_deadline_ms:
-            self.become_resigned()
-            return
-        self._wake_at(state.check_quorum_deadline_ms)
-        interval_ms = self.settings.fetch_timeout_ms // 2
-        for voter in self.other_voters:
-            last_fetch_ms = state.voters[voter].last_fetch_ms
-            announced_ms = state.announced_ms.get(voter)
-            last_contact_ms = max((at for at in (last_fetch_ms, announced_ms) if at is not None), default=None)
-            if last_contact_ms is not None and self.now_ms < last_contact_ms + interval_ms:
-                self._wake_at(last_contact_ms + interval_ms)
-                continue
-            fields = partial(
-                wire.begin_request, self.settings.cluster_id, voter, self.node_id, state.epoch, self._endpoint
-            )
-            self._send(voter, wire.BEGIN_QUORUM_EPOCH, fields)
-
-    def _poll_resigned(self, state: Resigned) -> None:
-        if self._is_due(state.deadline_ms):  # the node can neither lead nor win this epoch
-            self._become(Unattached(state.epoch + 1, None, None, self.now_ms))
-            return
-        for voter in sorted(state.unacknowledged):
-            fields = partial(
-                wire.end_request, self.settings.cluster_id, self.node_id, state.epoch, state.successors, self._endpoint
-            )
-            self._send(voter, wire.END_QUORUM_EPOCH, fields)
-
-    # -- sending -------------------------------------------------------------------------------------------------------
-    def _fetch_from(self, node_id: int) -> None:
-        state = self.state
-        if isinstance(state, Follower) and state.download is not None and node_id == state.leader_id:
-            self._send(node_id, wire.FETCH_SNAPSHOT, partial(replica_fetches.snapshot_request, self, state.download))
-        else:
-            self._send(node_id, wire.FETCH, partial(replica_fetches.fetch_request, self))
-
-    def _fetch_from_anyone(self) -> None:
-        """Send a Fetch to any voter, whose response names the leader."""
-        if self._requests.is_asking or not self.other_voters:
-            return
-        requests = self._requests
-        ready = [voter for voter in self.other_voters if requests.backoff_until_ms(voter) <= self.now_ms]
-        if ready:
-            self._fetch_from(self.random.choice(ready))
-        else:
-            self._wake_at(min(map(requests.backoff_until_ms, self.other_voters)))
-
-    def _send(self, node_id: int, api_key: int, fields: Callable[[], wire.Fields]) -> None:
-        self._wake_at(self._requests.send(node_id, api_key, fields, self.now_ms))
+    def send(self, node_id: int, api_key: int, fields: Callable[[], wire.Fields]) -> None:
+        """Send a request to a node unless one is under way or backed off."""
+        self.wake_at(self.requests.send(node_id, api_key, fields, self.now_ms))
 
     def _take_answers(self) -> None:
-        for response in self._requests.take_responses():
+        for response in self.requests.take_responses():
             entity = response.entity
             is_settled = entity is not None and raft_responses.handle(self, response.node_id, response.api_key, entity)
-            self._requests.settle(response, self.now_ms, is_settled=is_settled)
+            self.requests.settle(response, self.now_ms, is_settled=is_settled)
 
     # -- the leader's log ----------------------------------------------------------------------------------------------
     def _settle_leader(self) -> None:
@@ -504,7 +465,7 @@ class Raft:
         self._has_unflushed = False
         state = self.state
         if isinstance(state, Leader):
-            state.voters[self.node_id].end_offset = self.log.end_offset
+            state.own.end_offset = self.log.end_offset
             self.advance(state)
 
     def advance(self, state: Leader) -> None:
@@ -521,7 +482,7 @@ class Raft:
 
     def note_fetch(self, state: Leader, replica: ReplicaKey, offset: int | None) -> None:
         """Record a replica's fetch from `offset`, or (None) its FetchSnapshot."""
-        if state.hears(replica.node_id):
+        if state.hears(replica):
             state.check_quorum_deadline_ms = self._check_quorum_deadline()
         if offset is not None:
             state.progress(replica).note_fetch(offset, self.log.end_offset, self.now_ms)
@@ -543,7 +504,9 @@ class Raft:
             self._enter(resigned)
         parked, self.parked = self.parked, []
         for fetch in parked:
-            fetch.respond(wire.fetch_response(self.position, self.voters, {"error_code": KafkaStorageError.code}))
+            fetch.respond(
+                wire.fetch_response(self.position, self.leader_address, {"error_code": KafkaStorageError.code})
+            )
         self.listener.on_fault(self.failure)
         return self.failure
 

@@ -8,13 +8,14 @@ start have the snapshot's epoch. Snapshots have committed records only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import unpack_from
 from typing import Any, NamedTuple
 
 from kafkatools.core.broker.metadata.batches import EncodedBatch, encode_batch, encode_control_batch
 from kafkatools.core.broker.metadata.image import Transactions
-from kafkatools.core.broker.metadata.metadata_log import CommittedBatch, MetadataLog
+from kafkatools.core.broker.metadata.metadata_log import READ_BYTES, CommittedBatch, MetadataLog
+from kafkatools.core.broker.metadata.quorum.voter_set import VoterHistory
 from kafkatools.core.broker.metadata.snapshot import ControlRecord, Snapshot, SnapshotDownload, SnapshotId
 from kafkatools.core.errors import SnapshotNotFound
 from kafkatools.core.protocol.schemas.snapshot import LeaderChangeMessage, encode_record
@@ -51,6 +52,7 @@ class RaftLog:
         self.snapshots = metadata_log.snapshots
         self._commits_at_once = commits_at_once
         self.wall_ms = wall_ms
+        self.voters = VoterHistory()
         self._transactions = Transactions()
         self._applied = SnapshotId(0, 0)
         ids = self.snapshots.ids()
@@ -101,8 +103,13 @@ class RaftLog:
             voters=tuple({"voter_id": voter} for voter in voters),
             granting_voters=tuple({"voter_id": voter} for voter in granting),
         )
-        records = [encode_record(message), *quorum_records]
-        self.take_over(encode_control_batch(records, self.end_offset, epoch, self.wall_ms()))
+        self.append_control([encode_record(message), *quorum_records], epoch)
+
+    def append_control(self, records: Sequence[ControlRecord], epoch: int) -> int:
+        """Append a leader's control records as one batch. Returns the offset of the first. Raises KafkaStorageError."""
+        first = self.end_offset
+        self.take_over(encode_control_batch(records, first, epoch, self.wall_ms()))
+        return first
 
     def append(self, records: Records, epoch: int, wall_ms: int) -> int:
         """Append a leader's records as one batch. Returns the offset of the first. Raises RecordListTooLarge,
@@ -120,6 +127,7 @@ class RaftLog:
         KafkaStorageError."""
         view = memoryview(bytearray(batches))
         wall_ms = self.wall_ms()
+        appended = view
         if len(view) <= self.log.config.segment_bytes:
             self.log.append_as_follower(view, wall_ms)
         else:
@@ -127,6 +135,7 @@ class RaftLog:
                 size = read_header(view).size_bytes
                 self.log.append_as_follower(view[:size], wall_ms)
                 view = view[size:]
+        self.voters.feed(appended)
         if self._commits_at_once:
             self._applied = self.end
             self.update_high_watermark(self.end_offset)
@@ -168,6 +177,7 @@ class RaftLog:
             own_end = self.end_of_epoch(end.epoch)
             offset = min(own_end.offset, end.offset) if own_end.epoch == end.epoch else own_end.offset
         self.log.truncate_to(offset, self.wall_ms())
+        self.voters.truncate(offset)
         return offset
 
     def read(self, offset: int, max_bytes: int) -> bytes:
@@ -176,11 +186,22 @@ class RaftLog:
         return self.log.read(offset, max_bytes).read()
 
     def load_snapshot(self) -> Snapshot | None:
-        """Return the newest valid snapshot, where `committed` continues; None without one. Raises CorruptRecord."""
+        """Return the newest valid snapshot, where `committed` continues; None without one. Reads the voters of the
+        snapshot and of the log after it. Raises CorruptRecord, KafkaStorageError."""
         snapshot = self.metadata_log.load_snapshot()
         self._transactions = Transactions()
         self._applied = SnapshotId(0, 0) if snapshot is None else snapshot.snapshot_id
+        self.voters.restart(() if snapshot is None else snapshot.quorum_records, self._applied.offset)
+        offset = max(self.start_offset, self._applied.offset)
+        while offset < self.end_offset:
+            data = self.log.read(offset, READ_BYTES).read()
+            self.voters.feed(data)
+            offset = self._end_of(data)
         return snapshot
+
+    def _end_of(self, data: bytes) -> int:
+        last, size = list(whole_batches(data))[-1]
+        return read_header(memoryview(data)[last : last + size]).last_offset + 1
 
     def committed(self, first: int, end: int) -> Iterator[CommittedBatch]:
         """Yield the batches between two offsets. The records of a transaction come with the batch that ends it."""
@@ -230,6 +251,7 @@ class RaftLog:
         self.log.truncate_fully_and_start_at(snapshot_id.offset, wall_ms)
         self.log.assign_epoch_start_offset(snapshot_id.epoch)
         self.log.update_high_watermark(snapshot_id.offset)
+        self.voters.restart(self.snapshots.read(snapshot_id).quorum_records, snapshot_id.offset)
         self.snapshots.delete_before(snapshot_id)
 
 

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafkatools.core.broker.metadata.controller.topics import METADATA_TOPIC
+from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
@@ -15,6 +16,8 @@ from kafkatools.core.protocol.uuids import METADATA_TOPIC_ID
 
 FETCH, VOTE, FETCH_SNAPSHOT = ApiKey.FETCH, ApiKey.VOTE, ApiKey.FETCH_SNAPSHOT
 BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH
+API_VERSIONS, UPDATE_RAFT_VOTER = ApiKey.API_VERSIONS, ApiKey.UPDATE_RAFT_VOTER
+ADD_RAFT_VOTER, REMOVE_RAFT_VOTER = ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER
 NOBODY = -1
 LONG_MAX = 2**63 - 1
 _INDEX_FIELDS = ("partition_index", "partition", "index")
@@ -61,19 +64,26 @@ def endpoint(listener_name: str, address: tuple[str, int]) -> Fields:
     return {"name": listener_name, "host": host, "port": port}
 
 
-def begin_request(cluster_id: str | None, voter_id: int, leader_id: int, epoch: int, leader_endpoint: Fields) -> Fields:
-    """Build a BeginQuorumEpoch request."""
-    partition = {"partition_index": 0, "voter_directory_id": None, "leader_id": leader_id, "leader_epoch": epoch}
+def begin_request(
+    cluster_id: str | None, voter: ReplicaKey, leader_id: int, epoch: int, leader_endpoints: list[Fields]
+) -> Fields:
+    """Build a BeginQuorumEpoch request for a voter."""
+    partition = {
+        "partition_index": 0,
+        "voter_directory_id": voter.directory_id,
+        "leader_id": leader_id,
+        "leader_epoch": epoch,
+    }
     return {
         "cluster_id": cluster_id,
-        "voter_id": voter_id,
+        "voter_id": voter.node_id,
         "topics": _topics(partition),
-        "leader_endpoints": [leader_endpoint],
+        "leader_endpoints": leader_endpoints,
     }
 
 
 def end_request(
-    cluster_id: str | None, leader_id: int, epoch: int, successors: tuple[int, ...], leader_endpoint: Fields
+    cluster_id: str | None, leader_id: int, epoch: int, successors: Sequence[ReplicaKey], leader_endpoints: list[Fields]
 ) -> Fields:
     """Build an EndQuorumEpoch request."""
     partition = {
@@ -81,10 +91,11 @@ def end_request(
         "leader_id": leader_id,
         "leader_epoch": epoch,
         "preferred_candidates": [
-            {"candidate_id": successor, "candidate_directory_id": None} for successor in successors
+            {"candidate_id": successor.node_id, "candidate_directory_id": successor.directory_id}
+            for successor in successors
         ],
     }
-    return {"cluster_id": cluster_id, "topics": _topics(partition), "leader_endpoints": [leader_endpoint]}
+    return {"cluster_id": cluster_id, "topics": _topics(partition), "leader_endpoints": leader_endpoints}
 
 
 def fetch_request(cluster_id: str | None, replica_id: int, limits: tuple[int, int], partition: Fields) -> Fields:

@@ -17,10 +17,10 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Follower,
     Leader,
     Prospective,
-    ReplicaKey,
     Unattached,
     may_grant,
 )
+from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey
 from kafkatools.core.broker.metadata.snapshot import SnapshotId
 from kafkatools.core.errors import (
     BrokerNotAvailable,
@@ -46,12 +46,14 @@ def _has_other_cluster(raft: Member, entity: Entity) -> bool:
 
 
 def _voter_error(raft: Member, entity: Entity, partition: Entity, sender_id: int, epoch: int) -> int:
-    """Return the error code of a request that only voters send to this voter (validateVoterOnlyRequest); 0 if valid."""
+    """Return the error code of a request that only voters send to this voter (validateVoterOnlyRequest); 0 if valid. In
+    a dynamic quorum the log of either may be older than a change of the voters, so any node may send it to any."""
     if epoch < raft.epoch:
         return FencedLeaderEpoch.code
     if sender_id < 0:
         return InvalidRequest.code
-    if not raft.is_voter or sender_id not in raft.voters or sender_id == raft.node_id:
+    is_known = raft.is_dynamic or (raft.is_voter and sender_id in raft.voters)
+    if not is_known or sender_id == raft.node_id:
         return InconsistentVoterSet.code
     if _is_for_another(raft, entity, partition):
         return InvalidVoterKey.code
@@ -98,7 +100,7 @@ def vote(raft: Member, entity: Entity) -> wire.Fields:
         return wire.refusal(InvalidRequest)
 
     def response(error_code: int, *, is_granted: bool = False) -> wire.Fields:
-        return wire.election_response(raft.position, raft.voters, error_code, {"vote_granted": is_granted})
+        return wire.election_response(raft.position, raft.leader_address, error_code, {"vote_granted": is_granted})
 
     is_pre_vote = bool(getattr(partition, "pre_vote", False))
     epoch, candidate_id, last_epoch = partition.replica_epoch, partition.replica_id, partition.last_offset_epoch
@@ -112,11 +114,12 @@ def vote(raft: Member, entity: Entity) -> wire.Fields:
         raft.become_unattached(epoch)
     end = raft.log.end
     is_up_to_date = (last_epoch, partition.last_offset) >= (end.epoch, end.offset)
-    is_granted = may_grant(raft.state, candidate_id, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
+    candidate = ReplicaKey(candidate_id, getattr(partition, "replica_directory_id", None))
+    is_granted = may_grant(raft.state, candidate, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
     if is_granted and not is_pre_vote:
         state = raft.state
         if isinstance(state, Prospective) or (isinstance(state, Unattached) and state.voted_id is None):
-            raft.become_unattached(epoch, candidate_id)
+            raft.become_unattached(epoch, candidate)
     return response(0, is_granted=is_granted)
 
 
@@ -148,11 +151,15 @@ def _apply_leader(raft: Member, entity: Entity) -> tuple[wire.Fields, Any | None
     if partition is None:
         return wire.refusal(InvalidRequest), None
     error_code = _voter_error(raft, entity, partition, partition.leader_id, partition.leader_epoch)
+    points = list(getattr(entity, "leader_endpoints", None) or ())
+    for point in points[:1] if not error_code and partition.leader_epoch >= raft.epoch else ():
+        named = next((other for other in points if other.name == raft.settings.listener_name), point)
+        raft.addresses.note(partition.leader_id, (named.host, named.port))
     if not error_code and not note_leader(raft, partition.leader_epoch, partition.leader_id):
         error_code = InvalidRequest.code
         claim = f"Node {partition.leader_id} claims to lead epoch {partition.leader_epoch}"
         raft.fault(InvalidRequest(f"{claim}, but this node knows {raft.leader_id} as its leader"))
-    fields = wire.election_response(raft.position, raft.voters, error_code)
+    fields = wire.election_response(raft.position, raft.leader_address, error_code)
     return fields, None if error_code else partition
 
 
@@ -182,7 +189,7 @@ def fetch(raft: Member, entity: Entity, respond: Callable[[wire.Fields], None]) 
     last_epoch = getattr(partition, "last_fetched_epoch", -1)
     is_wrong = min(max_wait_ms, partition.fetch_offset, last_epoch) < 0 or last_epoch > partition.current_leader_epoch
     if is_wrong or replica_id == raft.node_id:
-        respond(wire.fetch_response(raft.position, raft.voters, {"error_code": InvalidRequest.code}))
+        respond(wire.fetch_response(raft.position, raft.leader_address, {"error_code": InvalidRequest.code}))
         return
     parked = ParkedFetch(
         ReplicaKey(replica_id, getattr(partition, "replica_directory_id", None)),
@@ -207,7 +214,7 @@ def _fetched(raft: Member, parked: ParkedFetch) -> tuple[wire.Fields, bool]:
     error_code = _leader_error(raft, parked.epoch)
     state = raft.state
     if error_code or not isinstance(state, Leader):
-        return wire.fetch_response(raft.position, raft.voters, {"error_code": error_code}), True
+        return wire.fetch_response(raft.position, raft.leader_address, {"error_code": error_code}), True
     validity = raft.log.validate(parked.offset, parked.last_epoch)
     fields: wire.Fields = {"log_start_offset": raft.log.start_offset, "high_watermark": state.high_watermark}
     is_news = True
@@ -221,7 +228,7 @@ def _fetched(raft: Member, parked: ParkedFetch) -> tuple[wire.Fields, bool]:
         fields["records"] = raft.log.read(parked.offset, parked.max_bytes)
         fields["high_watermark"] = state.high_watermark
         is_news = bool(fields["records"]) or state.high_watermark > parked.high_watermark
-    return wire.fetch_response(raft.position, raft.voters, fields), is_news
+    return wire.fetch_response(raft.position, raft.leader_address, fields), is_news
 
 
 def _has_news(raft: Member, parked: ParkedFetch) -> bool:
@@ -253,7 +260,7 @@ def fetch_snapshot(raft: Member, entity: Entity) -> wire.Fields:
 
     def response(error: type[KafkaError] | None, extra: wire.Fields | None = None) -> wire.Fields:
         fields = {"error_code": 0 if error is None else error.code, **(extra or {})}
-        return wire.snapshot_response(raft.position, raft.voters, fields)
+        return wire.snapshot_response(raft.position, raft.leader_address, fields)
 
     if partition is None:
         return response(UnknownTopicOrPartition)

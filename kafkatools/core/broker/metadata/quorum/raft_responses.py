@@ -5,6 +5,7 @@ A handler returns True when the response settles its request, False when the req
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
@@ -39,10 +40,10 @@ def handle(raft: Member, node_id: int, api_key: int, entity: Entity) -> bool:
     must be repeated. An unexpected error is reported to the listener."""
     if entity.error_code:
         return _unexpected(raft, node_id, int(entity.error_code))
-    if api_key == wire.FETCH:
-        return _fetched(raft, node_id, entity)
-    if api_key == wire.FETCH_SNAPSHOT:
-        return _snapshot_fetched(raft, node_id, entity)
+    for point in getattr(entity, "node_endpoints", None) or ():
+        raft.addresses.note(point.node_id, (point.host, point.port))
+    if api_key in _HANDLERS:
+        return _HANDLERS[api_key](raft, node_id, entity)
     partition = wire.only_partition(entity.topics, "topic_name")
     if partition is None:
         return False
@@ -228,3 +229,9 @@ def _finish_snapshot(raft: Member, state: Follower) -> bool:
     raft.note_high_watermark(download.snapshot_id.offset)
     _note_leader_contact(raft, state)
     return True
+
+
+_HANDLERS: dict[int, Callable[[Member, int, Entity], bool]] = {
+    wire.FETCH: _fetched,
+    wire.FETCH_SNAPSHOT: _snapshot_fetched,
+}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
-from kafkatools.core.broker.metadata.quorum.voter_set import Voter, ensure_sole_voter, voter_set
+from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey, ensure_sole_voter, voter_set
 from kafkatools.core.errors import KafkaStorageError
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class SoleVoter:
             for record in batch.records:
                 replay(record)
         records = log.metadata_log.quorum_records
-        voters = voter_set(records)
-        own = Voter(self.node_id, self.settings.directory_id)
+        voters = voter_set(records.items())
+        own = ReplicaKey(self.node_id, self.settings.directory_id)
         ensure_sole_voter(voters, own, log.metadata_log.directory)
         self.kraft_version = voters.kraft_version
         stored = ElectionState()

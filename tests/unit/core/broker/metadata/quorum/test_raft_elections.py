@@ -21,6 +21,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
     Unattached,
 )
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey
 from kafkatools.core.errors import (
     FencedLeaderEpoch,
     InconsistentClusterId,
@@ -352,7 +353,7 @@ def test_a_leader_whose_disk_was_replaced_knows_that_it_must_not_lead_again() ->
 def test_two_leaders_of_one_epoch_are_a_fault() -> None:
     member = Member()
     member.follow(2, 4)
-    fields = wire.begin_request(CLUSTER, 1, 3, 4, wire.endpoint("CONTROLLER", ("h", 1)))
+    fields = wire.begin_request(CLUSTER, ReplicaKey(1), 3, 4, [wire.endpoint("CONTROLLER", ("h", 1))])
     assert member.begin(fields).error_code == InvalidRequest.code
     assert "Node 3 claims to lead epoch 4" in str(member.faults[0])
     assert member.raft.leader_id == 2
@@ -379,7 +380,8 @@ def test_the_state_of_a_dynamic_quorum_is_read() -> None:
     text = '{"leaderId":-1,"leaderEpoch":6,"votedId":2,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAQ","data_version":1}'
     files.write_bytes(QUORUM_STATE, text.encode(), sync=True)
     member = Member(files=files)
-    assert member.raft.state == Unattached(6, None, 2, member.raft.state.deadline_ms)  # type: ignore[union-attr]
+    deadline_ms = member.raft.state.deadline_ms  # type: ignore[union-attr]
+    assert member.raft.state == Unattached(6, None, 2, deadline_ms, uuid.UUID(int=1))
     assert not member.vote(3, 6).vote_granted
 
 
@@ -413,7 +415,7 @@ def test_a_leader_whose_disk_fails_resigns_and_learns_who_is_elected() -> None:
     member.answer(ended[1], None)
     member.tick(1000)
     assert [each.node_id for each in member.take(wire.END_QUORUM_EPOCH)] == [3]  # the other one knows
-    fields = wire.begin_request(CLUSTER, 1, 3, 2, wire.endpoint("CONTROLLER", ("h", 1)))
+    fields = wire.begin_request(CLUSTER, ReplicaKey(1), 3, 2, [wire.endpoint("CONTROLLER", ("h", 1))])
     with pytest.raises(KafkaStorageError):
         member.begin(fields)
     member.tick(1000)
@@ -470,7 +472,7 @@ def test_a_vote_does_not_take_a_member_further_than_elections_can_have_led(is_pr
 def test_a_claim_to_lead_a_far_epoch_is_refused() -> None:
     member = Member()
     member.follow(2, 4)
-    fields = wire.begin_request(CLUSTER, 1, 3, LAST_EPOCH, wire.endpoint("CONTROLLER", ("h", 1)))
+    fields = wire.begin_request(CLUSTER, ReplicaKey(1), 3, LAST_EPOCH, [wire.endpoint("CONTROLLER", ("h", 1))])
     assert member.begin(fields).error_code == InvalidRequest.code
     assert member.end(3, LAST_EPOCH, (1,)).error_code == InvalidRequest.code
     assert (member.raft.leader_id, member.raft.epoch) == (2, 4)
