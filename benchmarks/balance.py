@@ -15,6 +15,7 @@ from benchmarks.balance_clusters import CLUSTERS, with_disks
 from benchmarks.balance_peers import Lists, disk_distribution, storage_rebalance
 from kafkatools.tools.reassignment.balance.model import BalanceInput, BalanceOptions, spread_of
 from kafkatools.tools.reassignment.balance.planning import plan_balance_by
+from kafkatools.tools.reassignment.plan import plan_balance
 
 LIMIT_S = 20
 VOLUME_BYTES = 16 * 10**12  # of a broker; the mean use is 38%, and 56% after the loss of a rack
@@ -32,7 +33,13 @@ def _by(options: BalanceOptions) -> Planner:
     return planned
 
 
+def _by_count(given: BalanceInput) -> Lists:
+    after = {(move.topic, move.partition): list(move.after) for move in plan_balance(given.cluster).moves}
+    return [after.get(part.key, list(part.replicas)) for part in given.cluster.partitions]
+
+
 PLANNERS: dict[str, tuple[str, Planner]] = {
+    "kt, without --by": ("replicas", _by_count),
     "kt --by bytes": ("bytes", _by(BalanceOptions())),
     "kt --by bytes --tolerance 9%": ("bytes", _by(BalanceOptions(tolerance=0.09))),
     "Cruise Control's rule, 10%": ("bytes", disk_distribution),
@@ -102,7 +109,7 @@ def _loads(given: BalanceInput, lists: Sequence[Sequence[int]], measure_name: st
             assert given.rates is not None
             weight = given.rates[index] or 0
         for broker in replicas[:1] if measure_name == "leaders" else replicas:
-            loads[broker] += 1 if measure_name == "leaders" else weight
+            loads[broker] += 1 if measure_name in ("leaders", "replicas") else weight
     return list(loads.values())
 
 

@@ -1,12 +1,13 @@
 """The replicas of a cluster while a plan is made, and the types of its input.
 
-Candidates of a move are kept until something changes on their broker: where racks forbid most moves, each search for a
-move would otherwise look at every replica of the broker again.
+The replicas of a broker are grouped by the racks to which they must not move. Where racks forbid most moves, each
+search for a move would otherwise look at every replica of the broker again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator
+from heapq import heapify, heappop
 from typing import NamedTuple
 
 TopicPartition = tuple[str, int]
@@ -56,6 +57,12 @@ class Scope(NamedTuple):
 EVERYTHING = Scope()
 
 
+# Topic -> partitions with a replica on a broker.
+_ByTopic = dict[str, dict[TopicPartition, None]]
+# Racks to which these replicas must not move -> replicas.
+_Groups = dict[frozenset[str], _ByTopic]
+
+
 class Layout:
     """The replicas while a plan is made, with the counts that decide where the next replica goes."""
 
@@ -71,64 +78,79 @@ class Layout:
         self.left_out: dict[TopicPartition, str] = {}
         self.count = dict.fromkeys(self.live, 0)
         self._all = dict.fromkeys(self.live, 0)
-        self._per_topic: dict[tuple[int, str], int] = {}
-        # Broker -> topic -> partitions with a replica there: all of them, and those that this plan has placed there.
-        self._on: dict[int, dict[str, dict[TopicPartition, None]]] = {}
-        self._fresh: dict[int, dict[str, dict[TopicPartition, None]]] = {}
-        # Increases with each change of a partition that has a replica on the broker.
-        self._versions: dict[int, int] = {}
-        self._kept_candidates: dict[tuple[int, str, bool], tuple[int, Mapping[str, list[TopicPartition]]]] = {}
+        self._per_topic: dict[int, dict[str, int]] = {}
+        self._on: dict[int, _Groups] = {}
+        self._placed_on: dict[int, _Groups] = {}  # those replicas of `_on` that this plan has placed
         for part in cluster.partitions:
             for broker in part.replicas:
                 self._all[broker] = self._all.get(broker, 0) + 1
         for key, replicas in self.replicas.items():
             for broker in replicas:
-                self._note(key, broker)
+                self._count(key, broker, 1)
                 self._all[broker] -= 1
+            self._file(key)
 
-    def _note(self, key: TopicPartition, broker: int) -> None:
-        self.count[broker] = self.count.get(broker, 0) + 1
-        self._all[broker] = self._all.get(broker, 0) + 1
-        self._per_topic[broker, key[0]] = self._per_topic.get((broker, key[0]), 0) + 1
-        self._on.setdefault(broker, {}).setdefault(key[0], {})[key] = None
-        if broker not in self.partitions[key].replicas:
-            self._fresh.setdefault(broker, {}).setdefault(key[0], {})[key] = None
+    def _count(self, key: TopicPartition, broker: int, change: int) -> None:
+        self.count[broker] = self.count.get(broker, 0) + change
+        self._all[broker] = self._all.get(broker, 0) + change
+        topics = self._per_topic.setdefault(broker, {})
+        topics[key[0]] = topics.get(key[0], 0) + change
 
-    def _forget(self, key: TopicPartition, broker: int) -> None:
-        self.count[broker] -= 1
-        self._all[broker] -= 1
-        self._per_topic[broker, key[0]] -= 1
-        del self._on[broker][key[0]][key]
-        self._fresh.get(broker, {}).get(key[0], {}).pop(key, None)
+    def _file(self, key: TopicPartition) -> None:
+        """Add the partition to the groups of its brokers."""
+        before = self.partitions[key].replicas
+        for broker, forbidden in self._forbidden_racks(key):
+            self._on.setdefault(broker, {}).setdefault(forbidden, {}).setdefault(key[0], {})[key] = None
+            if broker not in before:
+                self._placed_on.setdefault(broker, {}).setdefault(forbidden, {}).setdefault(key[0], {})[key] = None
 
-    def _note_change(self, key: TopicPartition, *brokers: int) -> None:
-        for broker in (*self.replicas[key], *brokers):
-            self._versions[broker] = self._versions.get(broker, 0) + 1
+    def _unfile(self, key: TopicPartition) -> None:
+        """Remove the partition from the groups of its brokers, before its replicas change."""
+        before = self.partitions[key].replicas
+        for broker, forbidden in self._forbidden_racks(key):
+            _remove(self._on[broker], forbidden, key)
+            if broker not in before:
+                _remove(self._placed_on[broker], forbidden, key)
+
+    def _forbidden_racks(self, key: TopicPartition) -> Iterator[tuple[int, frozenset[str]]]:
+        """Each broker of the partition, with the racks that have at least as many of its replicas as the broker's own:
+        a move to them would make the spread worse, by the sum of squared replica counts per rack."""
+        replicas = self.replicas[key]
+        used = [self._racks[broker] for broker in replicas]
+        counts = {rack: used.count(rack) for rack in used}
+        for broker, rack in zip(replicas, used, strict=True):
+            yield broker, frozenset(other for other in counts if other != rack and counts[other] >= counts[rack])
 
     def add(self, key: TopicPartition, broker: int) -> None:
         """Add a replica at the end of the partition's list."""
+        self._unfile(key)
         self.replicas[key].append(broker)
-        self._note(key, broker)
-        self._note_change(key)
+        self._count(key, broker, 1)
+        self._file(key)
 
     def remove(self, key: TopicPartition, broker: int) -> None:
+        self._unfile(key)
         self.replicas[key].remove(broker)
-        self._forget(key, broker)
-        self._note_change(key, broker)
+        self._count(key, broker, -1)
+        self._file(key)
 
     def replace(self, key: TopicPartition, old: int, new: int) -> None:
         """Replace a replica at its position in the partition's list."""
+        self._unfile(key)
         self.replicas[key][self.replicas[key].index(old)] = new
-        self._forget(key, old)
-        self._note(key, new)
-        self._note_change(key, old)
+        self._count(key, old, -1)
+        self._count(key, new, 1)
+        self._file(key)
 
     def cannot_be_copied(self, key: TopicPartition) -> bool:
         """Return whether no live replica of the partition is in sync. If so, adds the partition to `left_out`."""
-        if any(broker in self.live for broker in self.partitions[key].isr):
+        if self._has_live_copy(key):
             return False
         self.left_out[key] = "no live replica is in sync, so there is nothing to copy from"
         return True
+
+    def _has_live_copy(self, key: TopicPartition) -> bool:
+        return any(broker in self.live for broker in self.partitions[key].isr)
 
     def in_rack_of(self, key: TopicPartition, broker: int) -> int:
         """The number of the partition's replicas in the broker's rack."""
@@ -153,58 +175,52 @@ class Layout:
                 f"{key[0]}-{key[1]} needs {factor} replica{'' if factor == 1 else 's'}, but every broker that may get "
                 "one has one already"
             )
-        in_rack = {
-            broker: self.in_rack_of(key, broker) - (without is not None and self.rack(broker) == self.rack(without))
-            for broker in free
-        }
-        return min(free, key=lambda broker: (in_rack[broker], self._load(broker, key[0])))
+        used = [self._racks[replica] for replica in self.replicas[key] if replica != without]
+        in_rack = {broker: used.count(self._racks[broker]) for broker in free}
+        least = min(in_rack.values())
+        return min((broker for broker in free if in_rack[broker] == least), key=lambda at: self._load(at, key[0]))
 
     def _load(self, broker: int, topic: str) -> tuple[int, int, int, int]:
-        return self.count[broker], self._per_topic.get((broker, topic), 0), self._all[broker], broker
+        return self.count[broker], self._per_topic.get(broker, {}).get(topic, 0), self._all[broker], broker
 
     def by_load(self, brokers: Iterable[int]) -> list[int]:
         """The brokers in order of load, the least loaded first."""
         return sorted(brokers, key=lambda broker: (self.count[broker], self._all[broker], broker))
 
-    def rack_change(self, key: TopicPartition, source: int, target: int) -> int:
-        """Return the loss of the partition's spread over racks by a move; negative if it improves. The measure is half
-        the change of the sum of squared replica counts per rack."""
-        racks = self._racks
-        if racks[source] == racks[target]:
-            return 0
-        used = [racks[replica] for replica in self.replicas[key]]
-        return used.count(racks[target]) - used.count(racks[source]) + 1
+    def can_pick(self, source: int, target: int, *, placed_only: bool) -> bool:
+        """Return whether `pick` finds a partition. If not, adds to `left_out` those that cannot be copied."""
+        uncopied = []
+        for topics in self._allowed_groups(source, target, placed_only=placed_only):
+            for keys in topics.values():
+                for key in keys:
+                    if target in self.replicas[key] or key in self.left_out:
+                        continue
+                    if self._has_live_copy(key):
+                        return True
+                    uncopied.append(key)
+        for key in uncopied:
+            self.cannot_be_copied(key)
+        return False
 
-    def pick(self, source: int, target: int, *, fresh_only: bool) -> TopicPartition | None:
-        """The partition whose replica is best moved from one broker to the other; None if none may move. `fresh_only`:
-        only replicas that this plan has placed."""
-        topics = self._candidates(source, target, fresh_only=fresh_only)
-        surplus = {
-            topic: self._per_topic.get((target, topic), 0) - self._per_topic.get((source, topic), 0) for topic in topics
-        }
-        for topic in sorted(topics, key=lambda topic: (surplus[topic], topic)):
-            movable = [key for key in topics[topic] if self._may_move(key, target)]
+    def pick(self, source: int, target: int, *, placed_only: bool) -> TopicPartition | None:
+        """The partition whose replica is best moved from one broker to the other; None if none may move. With
+        `placed_only` only replicas that this plan has placed move."""
+        groups = self._allowed_groups(source, target, placed_only=placed_only)
+        here, there = self._per_topic.get(source, {}), self._per_topic.get(target, {})
+        order = [(there.get(topic, 0) - here[topic], topic) for topic in {topic for group in groups for topic in group}]
+        heapify(order)  # the first topic nearly always has a replica that may move
+        while order:
+            topic = heappop(order)[1]
+            movable = [key for group in groups for key in group.get(topic, ()) if self._may_move(key, target)]
             if movable:
                 return min(movable, key=lambda key: self._price(key, source, target))
         return None
 
-    def _candidates(self, source: int, target: int, *, fresh_only: bool) -> Mapping[str, Collection[TopicPartition]]:
-        """The partitions of a broker whose replica may move to the rack of another one, by topic."""
-        present = (self._fresh if fresh_only else self._on).get(source, {})
-        if self.rack(source) == self.rack(target):
-            return present
-        version = self._versions.get(source, 0)
-        place = (source, self.rack(target), fresh_only)
-        kept = self._kept_candidates.get(place)
-        if kept is not None and kept[0] == version:
-            return kept[1]
-        topics: dict[str, list[TopicPartition]] = {}
-        for topic, keys in present.items():
-            movable = [key for key in keys if self.rack_change(key, source, target) <= 0]
-            if movable:
-                topics[topic] = movable
-        self._kept_candidates[place] = version, topics
-        return topics
+    def _allowed_groups(self, source: int, target: int, *, placed_only: bool) -> list[_ByTopic]:
+        """The groups of a broker whose replicas may move to the rack of another one."""
+        groups = (self._placed_on if placed_only else self._on).get(source, {})
+        rack = self._racks[target]
+        return [topics for forbidden, topics in groups.items() if rack not in forbidden]
 
     def _may_move(self, key: TopicPartition, target: int) -> bool:
         return target not in self.replicas[key] and key not in self.left_out and not self.cannot_be_copied(key)
@@ -213,6 +229,15 @@ class Layout:
         """The sort key of a move: what it adds to the plan, size, partition. Moving a moved replica on adds nothing."""
         part = self.partitions[key]
         return (target not in part.replicas) - (source not in part.replicas), part.size_bytes, key
+
+
+def _remove(groups: _Groups, forbidden: frozenset[str], key: TopicPartition) -> None:
+    topics = groups[forbidden]
+    del topics[key[0]][key]
+    if not topics[key[0]]:
+        del topics[key[0]]
+    if not topics:
+        del groups[forbidden]
 
 
 def racks_of(cluster: ClusterState, *, rack_aware: bool) -> dict[int, str]:

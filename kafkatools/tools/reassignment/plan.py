@@ -105,7 +105,7 @@ def plan_drain(cluster: ClusterState, brokers: Collection[int], scope: Scope = E
             continue
         for broker in drained_brokers:
             layout.replace(key, broker, layout.choose(key, other_brokers, without=broker))
-    _level(layout, _Edges(other_brokers, other_brokers, fresh_only=True))
+    _level(layout, _Edges(other_brokers, other_brokers, placed_only=True))
     return _finish(cluster, layout, other_brokers)
 
 
@@ -143,7 +143,7 @@ def plan_replication_factor(
         if missing > 0 and not layout.cannot_be_copied(key):
             for _ in range(missing):
                 layout.add(key, layout.choose(key, onto))
-    _level(layout, _Edges(onto, onto, fresh_only=True))
+    _level(layout, _Edges(onto, onto, placed_only=True))
     return _finish(cluster, layout, layout.live)
 
 
@@ -198,11 +198,11 @@ def _replica_to_remove(layout: Layout, key: TopicPartition) -> int:
 
 class _Edges(NamedTuple):
     """The allowed moves: from brokers of `among` to brokers of `onto` with less than `share` replicas. With
-    `fresh_only` only replicas that this plan has placed move."""
+    `placed_only` only replicas that this plan has placed move."""
 
     among: frozenset[int]
     onto: frozenset[int]
-    fresh_only: bool = False
+    placed_only: bool = False
     share: int | None = None
 
     def may_take(self, count: int, source_count: int) -> bool:
@@ -220,25 +220,24 @@ def _repair_racks(layout: Layout, onto: frozenset[int], share: int | None) -> No
 
 
 def _repair(layout: Layout, key: TopicPartition, onto: frozenset[int], share: int | None) -> tuple[int, int] | None:
-    targets = [
-        broker
-        for broker in onto
-        if broker not in layout.replicas[key] and (share is None or layout.count[broker] < share)
-    ]
-    sources = [broker for broker in layout.replicas[key] if broker in layout.live]
-    better = [
-        (source, target) for source in sources for target in targets if layout.rack_change(key, source, target) < 0
-    ]
-    if not better or layout.cannot_be_copied(key):
+    """The move that improves the partition's spread most; None if no move does."""
+    replicas = layout.replicas[key]
+    targets: dict[str, list[int]] = {}
+    for broker in onto:
+        if broker not in replicas and (share is None or layout.count[broker] < share):
+            targets.setdefault(layout.rack(broker), []).append(broker)
+    sources = [broker for broker in replicas if broker in layout.live]
+    used = [layout.rack(broker) for broker in replicas]
+    changes = {
+        (source, rack): used.count(rack) - used.count(layout.rack(source)) for source in sources for rack in targets
+    }
+    best = min(changes.values(), default=0)
+    if best >= -1 or layout.cannot_be_copied(key):  # -1: both racks only exchange their numbers
         return None
-    return min(
-        better,
-        key=lambda step: (
-            layout.in_rack_of(key, step[1]) - layout.in_rack_of(key, step[0]),
-            layout.count[step[1]] - layout.count[step[0]],
-            step[::-1],
-        ),
-    )
+    steps = [
+        (source, target) for (source, rack), change in changes.items() if change == best for target in targets[rack]
+    ]
+    return min(steps, key=lambda step: (layout.count[step[1]] - layout.count[step[0]], step[::-1]))
 
 
 def _level(layout: Layout, edges: _Edges) -> None:
@@ -285,7 +284,7 @@ def _shortest(layout: Layout, edges: _Edges, source: int, came_from: dict[int, i
         for target in layout.by_load(edges.onto):
             if target == source or target in came_from:
                 continue
-            if layout.pick(broker, target, fresh_only=edges.fresh_only) is None:
+            if not layout.can_pick(broker, target, placed_only=edges.placed_only):
                 continue
             came_from[target] = broker
             if edges.may_take(layout.count[target], layout.count[source]):
@@ -305,7 +304,7 @@ def _walk(layout: Layout, edges: _Edges, path: Sequence[int]) -> bool:
     """For each step of a path of brokers, last step first, move a replica of any partition from the step's first broker
     to its second. Returns False at a step that has become impossible; the moves before it stay."""
     for source, target in reversed(list(zip(path, path[1:], strict=False))):
-        key = layout.pick(source, target, fresh_only=edges.fresh_only)
+        key = layout.pick(source, target, placed_only=edges.placed_only)
         if key is None:
             return False
         layout.replace(key, source, target)

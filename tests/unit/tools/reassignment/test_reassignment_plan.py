@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import math
 from collections import Counter
 
@@ -202,6 +203,34 @@ def test_many_brokers_in_racks_of_unequal_size_are_levelled_within_each_rack() -
     counts = replicas_of(after(state, plan_balance(state)))
     for brokers in in_rack:
         assert {counts[broker] for broker in brokers} <= {1500 // len(brokers), -(-1500 // len(brokers))}
+
+
+def test_a_move_is_found_without_a_look_at_every_replica_of_its_broker() -> None:
+    racks: dict[int, str | None] = {broker: "abc"[broker % 3] for broker in range(15)}
+    lists = {
+        f"t{topic}": [[(topic * 7 + number + replica * 4) % 12 for replica in range(3)] for number in range(100)]
+        for topic in range(20)
+    }
+    state = cluster(racks, lists)
+    profile = cProfile.Profile()
+    plan = profile.runcall(plan_balance, state)
+    counts = replicas_of(after(state, plan))
+    for rack in "abc":
+        assert spread(counts, {broker for broker in racks if racks[broker] == rack}) <= 1
+    assert plan.replicas_to_move == 3 * 400
+    # looks at about 500 replicas of a broker for each rack and move took five times as many
+    assert sum(entry.callcount for entry in profile.getstats()) < 1000 * plan.replicas_to_move
+
+
+def test_partitions_without_a_live_copy_are_named_only_where_they_hold_up_the_plan() -> None:
+    copied = Partition("t", 0, (1,), (1,), 1, 100)
+    lost = [Partition("t", number, (1,), (), -1, 100) for number in (1, 2, 3)]
+    brokers = (Broker(1), Broker(2))
+    plan = plan_balance(ClusterState(brokers, (copied, *lost)))
+    assert [(move.partition, move.after) for move in plan.moves] == [(0, (2,))]
+    assert [partition for _, partition in plan.left_out] == [1, 2, 3]
+    even = plan_balance(ClusterState(brokers, (copied, lost[0]._replace(replicas=(2,)))))
+    assert (even.moves, even.left_out) == ((), {})
 
 
 # -- properties --
