@@ -1665,6 +1665,7 @@ static const char* const __pyx_f[] = {
 /*--- Type declarations ---*/
 struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows;
 struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture;
+struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows;
 
 /* "kafkatools/core/producer/_send_kernel.pxd":4
  * cimport cython
@@ -1685,10 +1686,11 @@ struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows {
   PyObject *values;
   PyObject *first_rows;
   PyObject *stamps;
+  PyObject *callbacks;
 };
 
 
-/* "kafkatools/core/producer/_send_kernel.pxd":14
+/* "kafkatools/core/producer/_send_kernel.pxd":15
  *     cpdef Py_ssize_t offer(self, partition, key, value, long long timestamp) except -2
  * 
  * cdef class RowFuture:             # <<<<<<<<<<<<<<
@@ -1702,8 +1704,24 @@ struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture {
 };
 
 
+/* "kafkatools/core/producer/_send_kernel.pxd":19
+ *     cdef public Py_ssize_t row
+ * 
+ * cdef class OpenRows:             # <<<<<<<<<<<<<<
+ *     cdef public dict collected
+ *     cdef public object lock, make_future
+*/
+struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows {
+  PyObject_HEAD
+  struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_vtab;
+  PyObject *collected;
+  PyObject *lock;
+  PyObject *make_future;
+};
 
-/* "kafkatools/core/producer/_send_kernel.py":15
+
+
+/* "kafkatools/core/producer/_send_kernel.py":24
  * 
  * 
  * class RecordRows:             # <<<<<<<<<<<<<<
@@ -1716,6 +1734,20 @@ struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_RecordRows {
   Py_ssize_t (*offer)(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *, PyObject *, PyObject *, PyObject *, PY_LONG_LONG, int __pyx_skip_dispatch);
 };
 static struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_vtabptr_10kafkatools_4core_8producer_12_send_kernel_RecordRows;
+
+
+/* "kafkatools/core/producer/_send_kernel.py":88
+ * 
+ * 
+ * class OpenRows:             # <<<<<<<<<<<<<<
+ *     """The records by topic to which others may be added. `lock` guards them; `make_future` makes the future of records
+ *     and a row."""
+*/
+
+struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_OpenRows {
+  PyObject *(*accept)(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *, PyObject *, PyObject *, PyObject *, PyObject *, PY_LONG_LONG, PyObject *, int __pyx_skip_dispatch);
+};
+static struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_vtabptr_10kafkatools_4core_8producer_12_send_kernel_OpenRows;
 /* #### Code section: utility_code_proto ### */
 
 /* --- Runtime support code (head) --- */
@@ -2221,6 +2253,58 @@ static void __Pyx_RejectKeywords(const char* function_name, PyObject *kwds);
 /* GetAttr3.proto */
 static CYTHON_INLINE PyObject *__Pyx_GetAttr3(PyObject *, PyObject *, PyObject *);
 
+/* PyObjectLookupSpecial.proto */
+#if CYTHON_USE_PYTYPE_LOOKUP && CYTHON_USE_TYPE_SLOTS
+#define __Pyx_PyObject_LookupSpecialNoError(obj, attr_name)  __Pyx__PyObject_LookupSpecial(obj, attr_name, 0)
+#define __Pyx_PyObject_LookupSpecial(obj, attr_name)  __Pyx__PyObject_LookupSpecial(obj, attr_name, 1)
+static CYTHON_INLINE PyObject* __Pyx__PyObject_LookupSpecial(PyObject* obj, PyObject* attr_name, int with_error);
+#else
+#define __Pyx_PyObject_LookupSpecialNoError(o,n) __Pyx_PyObject_GetAttrStrNoError(o,n)
+#define __Pyx_PyObject_LookupSpecial(o,n) __Pyx_PyObject_GetAttrStr(o,n)
+#endif
+
+/* dict_getitem_default.proto */
+static PyObject* __Pyx_PyDict_GetItemDefault(PyObject* d, PyObject* key, PyObject* default_value);
+
+/* PyObjectCall2Args.proto (used by CallUnboundCMethod1) */
+static CYTHON_INLINE PyObject* __Pyx_PyObject_Call2Args(PyObject* function, PyObject* arg1, PyObject* arg2);
+
+/* CallUnboundCMethod1.proto */
+CYTHON_UNUSED
+static PyObject* __Pyx__CallUnboundCMethod1(__Pyx_CachedCFunction* cfunc, PyObject* self, PyObject* arg);
+#if CYTHON_COMPILING_IN_CPYTHON
+static CYTHON_INLINE PyObject* __Pyx_CallUnboundCMethod1(__Pyx_CachedCFunction* cfunc, PyObject* self, PyObject* arg);
+#else
+#define __Pyx_CallUnboundCMethod1(cfunc, self, arg)  __Pyx__CallUnboundCMethod1(cfunc, self, arg)
+#endif
+
+/* ExtTypeTest.proto */
+static CYTHON_INLINE int __Pyx_TypeTest(PyObject *obj, PyTypeObject *type);
+
+/* GetTopmostException.proto (used by SaveResetException) */
+#if CYTHON_USE_EXC_INFO_STACK && CYTHON_FAST_THREAD_STATE
+static _PyErr_StackItem * __Pyx_PyErr_GetTopmostException(PyThreadState *tstate);
+#endif
+
+/* SaveResetException.proto */
+#if CYTHON_FAST_THREAD_STATE
+#define __Pyx_ExceptionSave(type, value, tb)  __Pyx__ExceptionSave(__pyx_tstate, type, value, tb)
+static CYTHON_INLINE void __Pyx__ExceptionSave(PyThreadState *tstate, PyObject **type, PyObject **value, PyObject **tb);
+#define __Pyx_ExceptionReset(type, value, tb)  __Pyx__ExceptionReset(__pyx_tstate, type, value, tb)
+static CYTHON_INLINE void __Pyx__ExceptionReset(PyThreadState *tstate, PyObject *type, PyObject *value, PyObject *tb);
+#else
+#define __Pyx_ExceptionSave(type, value, tb)   PyErr_GetExcInfo(type, value, tb)
+#define __Pyx_ExceptionReset(type, value, tb)  PyErr_SetExcInfo(type, value, tb)
+#endif
+
+/* GetException.proto */
+#if CYTHON_FAST_THREAD_STATE
+#define __Pyx_GetException(type, value, tb)  __Pyx__GetException(__pyx_tstate, type, value, tb)
+static int __Pyx__GetException(PyThreadState *tstate, PyObject **type, PyObject **value, PyObject **tb);
+#else
+static int __Pyx_GetException(PyObject **type, PyObject **value, PyObject **tb);
+#endif
+
 /* ArgTypeTestError.export */
 static void __Pyx_ArgTypeError(PyObject *obj, PyTypeObject *type, const char *name, int exact);
 
@@ -2379,6 +2463,29 @@ static int __Pyx__SetItemOnTypeDict(PyTypeObject *tp, PyObject *k, PyObject *v);
 
 /* SetupReduce.export */
 static int __Pyx_setup_reduce(PyObject* type_obj);
+
+/* HasAttr.proto (used by ImportImpl) */
+#if __PYX_LIMITED_VERSION_HEX >= 0x030d0000
+#define __Pyx_HasAttr(o, n)  PyObject_HasAttrWithError(o, n)
+#else
+static CYTHON_INLINE int __Pyx_HasAttr(PyObject *, PyObject *);
+#endif
+
+/* TupleOrListFromArrayImpl.proto (used by ListFromArray) */
+CYTHON_UNUSED static PyObject *
+__Pyx_PyList_FromArray(PyObject *const *src, Py_ssize_t n);
+
+/* ListFromArray.proto (used by ImportImpl) */
+
+
+/* ImportImpl.export */
+static PyObject *__Pyx__Import(PyObject *name, PyObject *const *imported_names, Py_ssize_t len_imported_names, PyObject *qualname, PyObject *moddict, int level);
+
+/* Import.proto */
+static CYTHON_INLINE PyObject *__Pyx_Import(PyObject *name, PyObject *const *imported_names, Py_ssize_t len_imported_names, PyObject *qualname, int level);
+
+/* ImportFrom.export */
+static PyObject* __Pyx_ImportFrom(PyObject* module, PyObject* name);
 
 /* dict_setdefault.proto (used by FetchCommonType) */
 static CYTHON_INLINE PyObject *__Pyx_PyDict_SetDefault(PyObject *d, PyObject *key, PyObject *default_value);
@@ -2704,12 +2811,14 @@ static int __Pyx_State_RemoveModule(void*);
 
 static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_append(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self, PyObject *__pyx_v_key, PyObject *__pyx_v_value, PY_LONG_LONG __pyx_v_timestamp, int __pyx_skip_dispatch); /* proto*/
 static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_offer(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self, PyObject *__pyx_v_partition, PyObject *__pyx_v_key, PyObject *__pyx_v_value, PY_LONG_LONG __pyx_v_timestamp, int __pyx_skip_dispatch); /* proto*/
+static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_accept(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_topic, PyObject *__pyx_v_partition, PyObject *__pyx_v_key, PyObject *__pyx_v_value, PY_LONG_LONG __pyx_v_timestamp, PyObject *__pyx_v_callback, int __pyx_skip_dispatch); /* proto*/
 
 /* Module declarations from "cython" */
 
 /* Module declarations from "kafkatools.core.producer._send_kernel" */
 static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpickle_RecordRows__set_state(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *, PyObject *); /*proto*/
 static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpickle_RowFuture__set_state(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture *, PyObject *); /*proto*/
+static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpickle_OpenRows__set_state(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *, PyObject *); /*proto*/
 /* #### Code section: typeinfo ### */
 /* #### Code section: before_global_var ### */
 #define __Pyx_MODULE_NAME "kafkatools.core.producer._send_kernel"
@@ -2720,8 +2829,9 @@ int __pyx_module_is_main_kafkatools__core__producer___send_kernel = 0;
 /* #### Code section: global_var ### */
 /* #### Code section: string_decls ### */
 static const char __pyx_k_records_row[] = "records, row";
-static const char __pyx_k_What_Producer_send_does_for_ever[] = "What `Producer.send` does for every record: its row among the records of its topic, and the row\047s future.\n\nBoth classes run as Python and, compiled, as C types, which takes a quarter of the time. Their attributes are public,\nsince the classes of `unbatched` extend them.\n";
-static const char __pyx_k_count_first_rows_keys_last_ms_pa[] = "count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values";
+static const char __pyx_k_collected_lock_make_future[] = "collected, lock, make_future";
+static const char __pyx_k_callbacks_count_first_rows_keys[] = "callbacks, count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values";
+static const char __pyx_k_What_Producer_send_does_for_ever[] = "What `Producer.send` does for every record: its row among the records of its topic, and the row\047s future.\n\nThe classes run as Python and, compiled, as C types, which takes a third of the time. Their attributes are public, since\nthe classes of `unbatched` extend them.\n";
 /* #### Code section: decls ### */
 static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows___init__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self, PyObject *__pyx_v_topic, PyObject *__pyx_v_partition, PyObject *__pyx_v_room_bytes); /* proto */
 static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_2append(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self, PyObject *__pyx_v_key, PyObject *__pyx_v_value, PY_LONG_LONG __pyx_v_timestamp); /* proto */
@@ -2750,6 +2860,9 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_10f
 static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_6stamps___get__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self); /* proto */
 static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_6stamps_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self, PyObject *__pyx_v_value); /* proto */
 static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_6stamps_4__del__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks___get__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self); /* proto */
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self, PyObject *__pyx_v_value); /* proto */
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_4__del__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self); /* proto */
 static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_6__reduce_cython__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self); /* proto */
 static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_8__setstate_cython__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self, PyObject *__pyx_v___pyx_state); /* proto */
 static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture___init__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture *__pyx_v_self, PyObject *__pyx_v_records, PyObject *__pyx_v_row); /* proto */
@@ -2760,8 +2873,22 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture
 static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture_3row_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture *__pyx_v_self, PyObject *__pyx_v_value); /* proto */
 static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture_2__reduce_cython__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture *__pyx_v_self); /* proto */
 static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture_4__setstate_cython__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture *__pyx_v_self, PyObject *__pyx_v___pyx_state); /* proto */
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows___init__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_collected, PyObject *__pyx_v_lock, PyObject *__pyx_v_make_future); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_2accept(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_topic, PyObject *__pyx_v_partition, PyObject *__pyx_v_key, PyObject *__pyx_v_value, PY_LONG_LONG __pyx_v_timestamp, PyObject *__pyx_v_callback); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected___get__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self); /* proto */
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_value); /* proto */
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_4__del__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock___get__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self); /* proto */
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_value); /* proto */
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_4__del__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future___get__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self); /* proto */
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_value); /* proto */
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_4__del__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4__reduce_cython__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_6__setstate_cython__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v___pyx_state); /* proto */
 static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel___pyx_unpickle_RecordRows(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v___pyx_type, long __pyx_v___pyx_checksum, PyObject *__pyx_v___pyx_state); /* proto */
 static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_2__pyx_unpickle_RowFuture(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v___pyx_type, long __pyx_v___pyx_checksum, PyObject *__pyx_v___pyx_state); /* proto */
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_4__pyx_unpickle_OpenRows(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v___pyx_type, long __pyx_v___pyx_checksum, PyObject *__pyx_v___pyx_state); /* proto */
 static PyObject *__pyx_tp_new__initialisation_10kafkatools_4core_8producer_12_send_kernel_RecordRows(PyObject *o, 
 #if CYTHON_VECTORCALL_TPNEW
     PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames
@@ -2820,6 +2947,35 @@ static int __pyx_tp_init_10kafkatools_4core_8producer_12_send_kernel_RowFuture(P
 #if !CYTHON_VECTORCALL_TPNEW
 #define __pyx_tp_init_10kafkatools_4core_8producer_12_send_kernel_RowFuture __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_9RowFuture_1__init__
 #endif
+static PyObject *__pyx_tp_new__initialisation_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyObject *o, 
+#if CYTHON_VECTORCALL_TPNEW
+    PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames
+#else
+    PyObject *a, PyObject *k
+#endif
+); /*proto*/
+static PyObject *__pyx_tp_new_vectorcall_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyTypeObject *t, 
+#if CYTHON_VECTORCALL_TPNEW
+    PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames
+#else
+    PyObject *a, PyObject *k
+#endif
+); /*proto*/
+#if CYTHON_VECTORCALL_TPNEW
+static PyObject *__pyx_tp_new_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyTypeObject *t, PyObject *a, PyObject *k); /*proto*/
+#endif
+#if !CYTHON_VECTORCALL_TPNEW
+#define __pyx_tp_new_10kafkatools_4core_8producer_12_send_kernel_OpenRows __pyx_tp_new_vectorcall_10kafkatools_4core_8producer_12_send_kernel_OpenRows
+#endif
+#if CYTHON_VECTORCALL_TPNEW
+static PyObject *__pyx_tp_vectorcall_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyObject *t, PyObject *const *args, size_t nargsf, PyObject *kwnames); /*proto*/
+#endif
+#if CYTHON_VECTORCALL_TPNEW
+static int __pyx_tp_init_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyObject *o, PyObject *args, PyObject *kwds); /*proto*/
+#endif
+#if !CYTHON_VECTORCALL_TPNEW
+#define __pyx_tp_init_10kafkatools_4core_8producer_12_send_kernel_OpenRows __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_1__init__
+#endif
 /* #### Code section: late_includes ### */
 /* #### Code section: module_state ### */
 /* SmallCodeConfig */
@@ -2845,15 +3001,18 @@ namespace {
     PyObject *__pyx_empty_unicode;
     PyObject *__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RecordRows;
     PyObject *__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RowFuture;
+    PyObject *__pyx_type_10kafkatools_4core_8producer_12_send_kernel_OpenRows;
     PyTypeObject *__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows;
     PyTypeObject *__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture;
+    PyTypeObject *__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows;
+    __Pyx_CachedCFunction __pyx_umethod_PyDict_Type_get;
     __Pyx_CachedCFunction __pyx_umethod_PyDict_Type_items;
     __Pyx_CachedCFunction __pyx_umethod_PyDict_Type_pop;
     __Pyx_CachedCFunction __pyx_umethod_PyDict_Type_values;
-    PyObject *__pyx_tuple[2];
-    PyObject *__pyx_codeobj_tab[8];
-    PyObject *__pyx_string_tab[83];
-    PyObject *__pyx_number_tab[4];
+    PyObject *__pyx_tuple[4];
+    PyObject *__pyx_codeobj_tab[12];
+    PyObject *__pyx_string_tab[114];
+    PyObject *__pyx_number_tab[5];
 /* #### Code section: module_state_contents ### */
 /* PyFrozenDict.module_state_decls */
 #if CYTHON_COMPILING_IN_LIMITED_API
@@ -2903,92 +3062,124 @@ static __pyx_mstatetype * const __pyx_mstate_global = &__pyx_mstate_global_stati
 #endif
 /* #### Code section: constant_name_defines ### */
 #define __pyx_kp_u_tree_fragment __pyx_string_tab[0]
-#define __pyx_kp_u_ __pyx_string_tab[1]
-#define __pyx_kp_u_Note_that_Cython_is_deliberately __pyx_string_tab[2]
-#define __pyx_kp_u_add_note __pyx_string_tab[3]
-#define __pyx_kp_u_bytes_None __pyx_string_tab[4]
-#define __pyx_kp_u_disable __pyx_string_tab[5]
-#define __pyx_kp_u_enable __pyx_string_tab[6]
-#define __pyx_kp_u_gc __pyx_string_tab[7]
-#define __pyx_kp_u_int_None __pyx_string_tab[8]
-#define __pyx_kp_u_isenabled __pyx_string_tab[9]
-#define __pyx_kp_u_kafkatools_core_producer__send_k_2 __pyx_string_tab[10]
-#define __pyx_n_u_NO_ROOM __pyx_string_tab[11]
-#define __pyx_n_u_RECORD_BYTES __pyx_string_tab[12]
-#define __pyx_n_u_RecordRows __pyx_string_tab[13]
-#define __pyx_n_u_RecordRows___reduce_cython __pyx_string_tab[14]
-#define __pyx_n_u_RecordRows___setstate_cython __pyx_string_tab[15]
-#define __pyx_n_u_RecordRows_append __pyx_string_tab[16]
-#define __pyx_n_u_RecordRows_offer __pyx_string_tab[17]
-#define __pyx_n_u_RowFuture __pyx_string_tab[18]
-#define __pyx_n_u_RowFuture___reduce_cython __pyx_string_tab[19]
-#define __pyx_n_u_RowFuture___setstate_cython __pyx_string_tab[20]
-#define __pyx_n_u_Pyx_PyDict_NextRef __pyx_string_tab[21]
-#define __pyx_n_u_annotate __pyx_string_tab[22]
-#define __pyx_n_u_dict __pyx_string_tab[23]
-#define __pyx_n_u_func __pyx_string_tab[24]
-#define __pyx_n_u_getstate __pyx_string_tab[25]
-#define __pyx_n_u_main __pyx_string_tab[26]
-#define __pyx_n_u_module __pyx_string_tab[27]
-#define __pyx_n_u_name __pyx_string_tab[28]
-#define __pyx_n_u_new __pyx_string_tab[29]
-#define __pyx_n_u_pyx_checksum __pyx_string_tab[30]
-#define __pyx_n_u_pyx_result __pyx_string_tab[31]
-#define __pyx_n_u_pyx_state __pyx_string_tab[32]
-#define __pyx_n_u_pyx_type __pyx_string_tab[33]
-#define __pyx_n_u_pyx_unpickle_RecordRows __pyx_string_tab[34]
-#define __pyx_n_u_pyx_unpickle_RowFuture __pyx_string_tab[35]
-#define __pyx_n_u_pyx_vtable __pyx_string_tab[36]
-#define __pyx_n_u_qualname __pyx_string_tab[37]
-#define __pyx_n_u_reduce __pyx_string_tab[38]
-#define __pyx_n_u_reduce_cython __pyx_string_tab[39]
-#define __pyx_n_u_reduce_ex __pyx_string_tab[40]
-#define __pyx_n_u_set_name __pyx_string_tab[41]
-#define __pyx_n_u_setstate __pyx_string_tab[42]
-#define __pyx_n_u_setstate_cython __pyx_string_tab[43]
-#define __pyx_n_u_slots __pyx_string_tab[44]
-#define __pyx_n_u_test __pyx_string_tab[45]
-#define __pyx_n_u_dict_2 __pyx_string_tab[46]
-#define __pyx_n_u_is_coroutine __pyx_string_tab[47]
-#define __pyx_n_u_append __pyx_string_tab[48]
-#define __pyx_n_u_asyncio_coroutines __pyx_string_tab[49]
-#define __pyx_n_u_cline_in_traceback __pyx_string_tab[50]
-#define __pyx_n_u_count __pyx_string_tab[51]
-#define __pyx_n_u_first_rows __pyx_string_tab[52]
-#define __pyx_n_u_int __pyx_string_tab[53]
-#define __pyx_n_u_items __pyx_string_tab[54]
-#define __pyx_n_u_kafkatools_core_producer__send_k __pyx_string_tab[55]
-#define __pyx_n_u_key __pyx_string_tab[56]
-#define __pyx_n_u_keys __pyx_string_tab[57]
-#define __pyx_n_u_last_ms __pyx_string_tab[58]
-#define __pyx_n_u_offer __pyx_string_tab[59]
-#define __pyx_n_u_partition __pyx_string_tab[60]
-#define __pyx_n_u_pop __pyx_string_tab[61]
-#define __pyx_n_u_records __pyx_string_tab[62]
-#define __pyx_n_u_room_bytes __pyx_string_tab[63]
-#define __pyx_n_u_row __pyx_string_tab[64]
-#define __pyx_n_u_self __pyx_string_tab[65]
-#define __pyx_n_u_setdefault __pyx_string_tab[66]
-#define __pyx_n_u_stamps __pyx_string_tab[67]
-#define __pyx_n_u_state __pyx_string_tab[68]
-#define __pyx_n_u_timestamp __pyx_string_tab[69]
-#define __pyx_n_u_topic __pyx_string_tab[70]
-#define __pyx_n_u_update __pyx_string_tab[71]
-#define __pyx_n_u_use_setstate __pyx_string_tab[72]
-#define __pyx_n_u_value __pyx_string_tab[73]
-#define __pyx_n_u_values __pyx_string_tab[74]
-#define __pyx_kp_b_iso88591_q_a __pyx_string_tab[75]
-#define __pyx_kp_b_iso88591_q __pyx_string_tab[76]
-#define __pyx_kp_b_iso88591_q_0_kQR_9HAQ_7_1L_a_1 __pyx_string_tab[77]
-#define __pyx_kp_b_iso88591_q_0_kQR_XQa_7_A_1 __pyx_string_tab[78]
-#define __pyx_kp_b_iso88591_XT_d_Zt_W_hhlluuy_z_B_B_F_F_G_q __pyx_string_tab[79]
-#define __pyx_kp_b_iso88591_Zt1_q_l_vWE_Q_q_t9G1_q_awk_awk __pyx_string_tab[80]
-#define __pyx_kp_b_iso88591_H_d_IT_1_T_Rq_6_Qa_G7_1_S_A_1_7 __pyx_string_tab[81]
-#define __pyx_kp_b_iso88591_00EE___T_c_4vWE_S_1_1_4_Zt4we4s __pyx_string_tab[82]
+#define __pyx_kp_u__2 __pyx_string_tab[1]
+#define __pyx_kp_u_ __pyx_string_tab[2]
+#define __pyx_kp_u_Callback_None __pyx_string_tab[3]
+#define __pyx_kp_u_Note_that_Cython_is_deliberately __pyx_string_tab[4]
+#define __pyx_kp_u_add_note __pyx_string_tab[5]
+#define __pyx_kp_u_bytes_None __pyx_string_tab[6]
+#define __pyx_kp_u_disable __pyx_string_tab[7]
+#define __pyx_kp_u_enable __pyx_string_tab[8]
+#define __pyx_kp_u_gc __pyx_string_tab[9]
+#define __pyx_kp_u_int_None __pyx_string_tab[10]
+#define __pyx_kp_u_isenabled __pyx_string_tab[11]
+#define __pyx_kp_u_kafkatools_core_producer__send_k_2 __pyx_string_tab[12]
+#define __pyx_n_u_Callable __pyx_string_tab[13]
+#define __pyx_n_u_Callback __pyx_string_tab[14]
+#define __pyx_n_u_Mapping __pyx_string_tab[15]
+#define __pyx_n_u_NO_ROOM __pyx_string_tab[16]
+#define __pyx_n_u_OpenRows __pyx_string_tab[17]
+#define __pyx_n_u_OpenRows___reduce_cython __pyx_string_tab[18]
+#define __pyx_n_u_OpenRows___setstate_cython __pyx_string_tab[19]
+#define __pyx_n_u_OpenRows_accept __pyx_string_tab[20]
+#define __pyx_n_u_RECORD_BYTES __pyx_string_tab[21]
+#define __pyx_n_u_RecordFuture __pyx_string_tab[22]
+#define __pyx_n_u_RecordRows __pyx_string_tab[23]
+#define __pyx_n_u_RecordRows___reduce_cython __pyx_string_tab[24]
+#define __pyx_n_u_RecordRows___setstate_cython __pyx_string_tab[25]
+#define __pyx_n_u_RecordRows_append __pyx_string_tab[26]
+#define __pyx_n_u_RecordRows_offer __pyx_string_tab[27]
+#define __pyx_n_u_RowFuture __pyx_string_tab[28]
+#define __pyx_n_u_RowFuture___reduce_cython __pyx_string_tab[29]
+#define __pyx_n_u_RowFuture___setstate_cython __pyx_string_tab[30]
+#define __pyx_n_u_TYPE_CHECKING __pyx_string_tab[31]
+#define __pyx_n_u_Pyx_PyDict_NextRef __pyx_string_tab[32]
+#define __pyx_n_u_annotate __pyx_string_tab[33]
+#define __pyx_n_u_dict __pyx_string_tab[34]
+#define __pyx_n_u_enter __pyx_string_tab[35]
+#define __pyx_n_u_exit __pyx_string_tab[36]
+#define __pyx_n_u_func __pyx_string_tab[37]
+#define __pyx_n_u_getstate __pyx_string_tab[38]
+#define __pyx_n_u_main __pyx_string_tab[39]
+#define __pyx_n_u_module __pyx_string_tab[40]
+#define __pyx_n_u_name __pyx_string_tab[41]
+#define __pyx_n_u_new __pyx_string_tab[42]
+#define __pyx_n_u_pyx_checksum __pyx_string_tab[43]
+#define __pyx_n_u_pyx_result __pyx_string_tab[44]
+#define __pyx_n_u_pyx_state __pyx_string_tab[45]
+#define __pyx_n_u_pyx_type __pyx_string_tab[46]
+#define __pyx_n_u_pyx_unpickle_OpenRows __pyx_string_tab[47]
+#define __pyx_n_u_pyx_unpickle_RecordRows __pyx_string_tab[48]
+#define __pyx_n_u_pyx_unpickle_RowFuture __pyx_string_tab[49]
+#define __pyx_n_u_pyx_vtable __pyx_string_tab[50]
+#define __pyx_n_u_qualname __pyx_string_tab[51]
+#define __pyx_n_u_reduce __pyx_string_tab[52]
+#define __pyx_n_u_reduce_cython __pyx_string_tab[53]
+#define __pyx_n_u_reduce_ex __pyx_string_tab[54]
+#define __pyx_n_u_set_name __pyx_string_tab[55]
+#define __pyx_n_u_setstate __pyx_string_tab[56]
+#define __pyx_n_u_setstate_cython __pyx_string_tab[57]
+#define __pyx_n_u_slots __pyx_string_tab[58]
+#define __pyx_n_u_test __pyx_string_tab[59]
+#define __pyx_n_u_dict_2 __pyx_string_tab[60]
+#define __pyx_n_u_is_coroutine __pyx_string_tab[61]
+#define __pyx_n_u_accept __pyx_string_tab[62]
+#define __pyx_n_u_append __pyx_string_tab[63]
+#define __pyx_n_u_asyncio_coroutines __pyx_string_tab[64]
+#define __pyx_n_u_callback __pyx_string_tab[65]
+#define __pyx_n_u_callbacks __pyx_string_tab[66]
+#define __pyx_n_u_cline_in_traceback __pyx_string_tab[67]
+#define __pyx_n_u_collected __pyx_string_tab[68]
+#define __pyx_n_u_collections_abc __pyx_string_tab[69]
+#define __pyx_n_u_count __pyx_string_tab[70]
+#define __pyx_n_u_first_rows __pyx_string_tab[71]
+#define __pyx_n_u_get __pyx_string_tab[72]
+#define __pyx_n_u_int __pyx_string_tab[73]
+#define __pyx_n_u_items __pyx_string_tab[74]
+#define __pyx_n_u_kafkatools_core_producer__send_k __pyx_string_tab[75]
+#define __pyx_n_u_kafkatools_core_producer_futures __pyx_string_tab[76]
+#define __pyx_n_u_kafkatools_core_producer_produce __pyx_string_tab[77]
+#define __pyx_n_u_key __pyx_string_tab[78]
+#define __pyx_n_u_keys __pyx_string_tab[79]
+#define __pyx_n_u_last_ms __pyx_string_tab[80]
+#define __pyx_n_u_lock __pyx_string_tab[81]
+#define __pyx_n_u_make_future __pyx_string_tab[82]
+#define __pyx_n_u_offer __pyx_string_tab[83]
+#define __pyx_n_u_partition __pyx_string_tab[84]
+#define __pyx_n_u_pop __pyx_string_tab[85]
+#define __pyx_n_u_records __pyx_string_tab[86]
+#define __pyx_n_u_room_bytes __pyx_string_tab[87]
+#define __pyx_n_u_row __pyx_string_tab[88]
+#define __pyx_n_u_self __pyx_string_tab[89]
+#define __pyx_n_u_setdefault __pyx_string_tab[90]
+#define __pyx_n_u_stamps __pyx_string_tab[91]
+#define __pyx_n_u_state __pyx_string_tab[92]
+#define __pyx_n_u_str __pyx_string_tab[93]
+#define __pyx_n_u_threading __pyx_string_tab[94]
+#define __pyx_n_u_timestamp __pyx_string_tab[95]
+#define __pyx_n_u_topic __pyx_string_tab[96]
+#define __pyx_n_u_typing __pyx_string_tab[97]
+#define __pyx_n_u_update __pyx_string_tab[98]
+#define __pyx_n_u_use_setstate __pyx_string_tab[99]
+#define __pyx_n_u_value __pyx_string_tab[100]
+#define __pyx_n_u_values __pyx_string_tab[101]
+#define __pyx_kp_b_iso88591_avQ __pyx_string_tab[102]
+#define __pyx_kp_b_iso88591_q_a __pyx_string_tab[103]
+#define __pyx_kp_b_iso88591_q __pyx_string_tab[104]
+#define __pyx_kp_b_iso88591_q_0_kQR_881A_7_nA_1 __pyx_string_tab[105]
+#define __pyx_kp_b_iso88591_q_0_kQR_9HAQ_7_1L_a_1 __pyx_string_tab[106]
+#define __pyx_kp_b_iso88591_q_0_kQR_XQa_7_A_1 __pyx_string_tab[107]
+#define __pyx_kp_b_iso88591_Zt1_q_l_vWE_Q_q_t9G1_q_awk_awk __pyx_string_tab[108]
+#define __pyx_kp_b_iso88591_WD_q_l_vWE_Q_q_t_gU_T_we3dR__ff __pyx_string_tab[109]
+#define __pyx_kp_b_iso88591_XT_d_ZW_ggkkxx_F_F_J_J_R_R_V_V __pyx_string_tab[110]
+#define __pyx_kp_b_iso88591_A_d_D_xs_q_q_5_q_t2Q_q_y_q_z_4_1 __pyx_string_tab[111]
+#define __pyx_kp_b_iso88591_H_d_IT_1_T_Rq_6_Qa_G7_1_S_A_1_7 __pyx_string_tab[112]
+#define __pyx_kp_b_iso88591_00EE___T_c_4vWE_S_1_1_4_Zt4we4s __pyx_string_tab[113]
 #define __pyx_int_neg_1 __pyx_number_tab[0]
 #define __pyx_int_32 __pyx_number_tab[1]
-#define __pyx_int_148006797 __pyx_number_tab[2]
-#define __pyx_int_184612880 __pyx_number_tab[3]
+#define __pyx_int_97600151 __pyx_number_tab[2]
+#define __pyx_int_148006797 __pyx_number_tab[3]
+#define __pyx_int_228435641 __pyx_number_tab[4]
 /* #### Code section: module_state_clear ### */
 #if CYTHON_USE_MODULE_STATE
 static CYTHON_SMALL_CODE int __pyx_m_clear(PyObject *m) {
@@ -3007,13 +3198,16 @@ static CYTHON_SMALL_CODE int __pyx_m_clear(PyObject *m) {
   Py_CLEAR(clear_module_state->__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RecordRows);
   Py_CLEAR(clear_module_state->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture);
   Py_CLEAR(clear_module_state->__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RowFuture);
+  Py_CLEAR(clear_module_state->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows);
+  Py_CLEAR(clear_module_state->__pyx_type_10kafkatools_4core_8producer_12_send_kernel_OpenRows);
+  Py_CLEAR(clear_module_state->__pyx_umethod_PyDict_Type_get.method);
   Py_CLEAR(clear_module_state->__pyx_umethod_PyDict_Type_items.method);
   Py_CLEAR(clear_module_state->__pyx_umethod_PyDict_Type_pop.method);
   Py_CLEAR(clear_module_state->__pyx_umethod_PyDict_Type_values.method);
-  for (int i=0; i<2; ++i) { Py_CLEAR(clear_module_state->__pyx_tuple[i]); }
-  for (int i=0; i<8; ++i) { Py_CLEAR(clear_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<83; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
-  for (int i=0; i<4; ++i) { Py_CLEAR(clear_module_state->__pyx_number_tab[i]); }
+  for (int i=0; i<4; ++i) { Py_CLEAR(clear_module_state->__pyx_tuple[i]); }
+  for (int i=0; i<12; ++i) { Py_CLEAR(clear_module_state->__pyx_codeobj_tab[i]); }
+  for (int i=0; i<114; ++i) { Py_CLEAR(clear_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<5; ++i) { Py_CLEAR(clear_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_clear_contents ### */
 /* CommonTypesMetaclass.module_state_clear */
 Py_CLEAR(clear_module_state->__pyx_CommonTypesMetaclassType);
@@ -3040,13 +3234,16 @@ static CYTHON_SMALL_CODE int __pyx_m_traverse(PyObject *m, visitproc visit, void
   Py_VISIT(traverse_module_state->__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RecordRows);
   Py_VISIT(traverse_module_state->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture);
   Py_VISIT(traverse_module_state->__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RowFuture);
+  Py_VISIT(traverse_module_state->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows);
+  Py_VISIT(traverse_module_state->__pyx_type_10kafkatools_4core_8producer_12_send_kernel_OpenRows);
+  Py_VISIT(traverse_module_state->__pyx_umethod_PyDict_Type_get.method);
   Py_VISIT(traverse_module_state->__pyx_umethod_PyDict_Type_items.method);
   Py_VISIT(traverse_module_state->__pyx_umethod_PyDict_Type_pop.method);
   Py_VISIT(traverse_module_state->__pyx_umethod_PyDict_Type_values.method);
-  for (int i=0; i<2; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_tuple[i]); }
-  for (int i=0; i<8; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_codeobj_tab[i]); }
-  for (int i=0; i<83; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
-  for (int i=0; i<4; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_number_tab[i]); }
+  for (int i=0; i<4; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_tuple[i]); }
+  for (int i=0; i<12; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_codeobj_tab[i]); }
+  for (int i=0; i<114; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_string_tab[i]); }
+  for (int i=0; i<5; ++i) { __Pyx_VISIT_CONST(traverse_module_state->__pyx_number_tab[i]); }
 /* #### Code section: module_state_traverse_contents ### */
 /* CommonTypesMetaclass.module_state_traverse */
 Py_VISIT(traverse_module_state->__pyx_CommonTypesMetaclassType);
@@ -3060,8 +3257,8 @@ return 0;
 #endif
 /* #### Code section: module_code ### */
 
-/* "kafkatools/core/producer/_send_kernel.py":22
- *     __slots__ = ("topic", "partition", "room_bytes", "count", "keys", "values", "last_ms", "first_rows", "stamps")
+/* "kafkatools/core/producer/_send_kernel.py":33
+ *     )  # fmt: skip
  * 
  *     def __init__(self, topic: str, partition: int | None, room_bytes: int) -> None:             # <<<<<<<<<<<<<<
  *         self.topic = topic
@@ -3108,38 +3305,38 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_topic,&__pyx_mstate_global->__pyx_n_u_partition,&__pyx_mstate_global->__pyx_n_u_room_bytes,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL_TPNEW(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 22, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 33, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 22, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 33, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 22, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 33, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 22, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 33, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "__init__", 0) < (0)) __PYX_ERR(0, 22, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "__init__", 0) < (0)) __PYX_ERR(0, 33, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 3; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("__init__", 1, 3, 3, i); __PYX_ERR(0, 22, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("__init__", 1, 3, 3, i); __PYX_ERR(0, 33, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 3)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 22, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 33, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 22, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 33, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 22, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 33, __pyx_L3_error)
     }
     __pyx_v_topic = values[0];
     __pyx_v_partition = values[1];
@@ -3147,7 +3344,7 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("__init__", 1, 3, 3, __pyx_nargs); __PYX_ERR(0, 22, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("__init__", 1, 3, 3, __pyx_nargs); __PYX_ERR(0, 33, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -3178,7 +3375,7 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows___i
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("__init__", 0);
 
-  /* "kafkatools/core/producer/_send_kernel.py":23
+  /* "kafkatools/core/producer/_send_kernel.py":34
  * 
  *     def __init__(self, topic: str, partition: int | None, room_bytes: int) -> None:
  *         self.topic = topic             # <<<<<<<<<<<<<<
@@ -3190,7 +3387,7 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows___i
   __Pyx_GOTREF(__pyx_v_self->topic);
   __Pyx_DECREF_SET(__pyx_v_self->topic, __pyx_v_topic);
 
-  /* "kafkatools/core/producer/_send_kernel.py":24
+  /* "kafkatools/core/producer/_send_kernel.py":35
  *     def __init__(self, topic: str, partition: int | None, room_bytes: int) -> None:
  *         self.topic = topic
  *         self.partition = partition             # <<<<<<<<<<<<<<
@@ -3202,17 +3399,17 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows___i
   __Pyx_GOTREF(__pyx_v_self->partition);
   __Pyx_DECREF_SET(__pyx_v_self->partition, __pyx_v_partition);
 
-  /* "kafkatools/core/producer/_send_kernel.py":25
+  /* "kafkatools/core/producer/_send_kernel.py":36
  *         self.topic = topic
  *         self.partition = partition
  *         self.room_bytes = room_bytes             # <<<<<<<<<<<<<<
  *         self.count = 0
  *         self.keys: list[bytes | None] = []
 */
-  __pyx_t_1 = __Pyx_PyLong_As_PY_LONG_LONG(__pyx_v_room_bytes); if (unlikely((__pyx_t_1 == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 25, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyLong_As_PY_LONG_LONG(__pyx_v_room_bytes); if (unlikely((__pyx_t_1 == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 36, __pyx_L1_error)
   __pyx_v_self->room_bytes = __pyx_t_1;
 
-  /* "kafkatools/core/producer/_send_kernel.py":26
+  /* "kafkatools/core/producer/_send_kernel.py":37
  *         self.partition = partition
  *         self.room_bytes = room_bytes
  *         self.count = 0             # <<<<<<<<<<<<<<
@@ -3221,73 +3418,87 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows___i
 */
   __pyx_v_self->count = 0;
 
-  /* "kafkatools/core/producer/_send_kernel.py":27
+  /* "kafkatools/core/producer/_send_kernel.py":38
  *         self.room_bytes = room_bytes
  *         self.count = 0
  *         self.keys: list[bytes | None] = []             # <<<<<<<<<<<<<<
  *         self.values: list[bytes | None] = []
- *         self.last_ms = -1
+ *         self.callbacks: dict[int, Callback] = {}
 */
-  __pyx_t_2 = PyList_New(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 27, __pyx_L1_error)
+  __pyx_t_2 = PyList_New(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 38, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   __Pyx_GIVEREF(__pyx_t_2);
   __Pyx_GOTREF(__pyx_v_self->keys);
   __Pyx_DECREF_SET(__pyx_v_self->keys, ((PyObject*)__pyx_t_2));
   __pyx_t_2 = 0;
 
-  /* "kafkatools/core/producer/_send_kernel.py":28
+  /* "kafkatools/core/producer/_send_kernel.py":39
  *         self.count = 0
  *         self.keys: list[bytes | None] = []
  *         self.values: list[bytes | None] = []             # <<<<<<<<<<<<<<
+ *         self.callbacks: dict[int, Callback] = {}
  *         self.last_ms = -1
- *         self.first_rows: list[int] = []
 */
-  __pyx_t_2 = PyList_New(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 28, __pyx_L1_error)
+  __pyx_t_2 = PyList_New(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 39, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   __Pyx_GIVEREF(__pyx_t_2);
   __Pyx_GOTREF(__pyx_v_self->values);
   __Pyx_DECREF_SET(__pyx_v_self->values, ((PyObject*)__pyx_t_2));
   __pyx_t_2 = 0;
 
-  /* "kafkatools/core/producer/_send_kernel.py":29
+  /* "kafkatools/core/producer/_send_kernel.py":40
  *         self.keys: list[bytes | None] = []
  *         self.values: list[bytes | None] = []
+ *         self.callbacks: dict[int, Callback] = {}             # <<<<<<<<<<<<<<
+ *         self.last_ms = -1
+ *         self.first_rows: list[int] = []
+*/
+  __pyx_t_2 = __Pyx_PyDict_NewPresized(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 40, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_2);
+  __Pyx_GIVEREF(__pyx_t_2);
+  __Pyx_GOTREF(__pyx_v_self->callbacks);
+  __Pyx_DECREF_SET(__pyx_v_self->callbacks, ((PyObject*)__pyx_t_2));
+  __pyx_t_2 = 0;
+
+  /* "kafkatools/core/producer/_send_kernel.py":41
+ *         self.values: list[bytes | None] = []
+ *         self.callbacks: dict[int, Callback] = {}
  *         self.last_ms = -1             # <<<<<<<<<<<<<<
  *         self.first_rows: list[int] = []
  *         self.stamps: list[int] = []
 */
   __pyx_v_self->last_ms = -1LL;
 
-  /* "kafkatools/core/producer/_send_kernel.py":30
- *         self.values: list[bytes | None] = []
+  /* "kafkatools/core/producer/_send_kernel.py":42
+ *         self.callbacks: dict[int, Callback] = {}
  *         self.last_ms = -1
  *         self.first_rows: list[int] = []             # <<<<<<<<<<<<<<
  *         self.stamps: list[int] = []
  * 
 */
-  __pyx_t_2 = PyList_New(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 30, __pyx_L1_error)
+  __pyx_t_2 = PyList_New(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 42, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   __Pyx_GIVEREF(__pyx_t_2);
   __Pyx_GOTREF(__pyx_v_self->first_rows);
   __Pyx_DECREF_SET(__pyx_v_self->first_rows, ((PyObject*)__pyx_t_2));
   __pyx_t_2 = 0;
 
-  /* "kafkatools/core/producer/_send_kernel.py":31
+  /* "kafkatools/core/producer/_send_kernel.py":43
  *         self.last_ms = -1
  *         self.first_rows: list[int] = []
  *         self.stamps: list[int] = []             # <<<<<<<<<<<<<<
  * 
  *     def append(self, key: bytes | None, value: bytes | None, timestamp: int) -> int:
 */
-  __pyx_t_2 = PyList_New(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 31, __pyx_L1_error)
+  __pyx_t_2 = PyList_New(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 43, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   __Pyx_GIVEREF(__pyx_t_2);
   __Pyx_GOTREF(__pyx_v_self->stamps);
   __Pyx_DECREF_SET(__pyx_v_self->stamps, ((PyObject*)__pyx_t_2));
   __pyx_t_2 = 0;
 
-  /* "kafkatools/core/producer/_send_kernel.py":22
- *     __slots__ = ("topic", "partition", "room_bytes", "count", "keys", "values", "last_ms", "first_rows", "stamps")
+  /* "kafkatools/core/producer/_send_kernel.py":33
+ *     )  # fmt: skip
  * 
  *     def __init__(self, topic: str, partition: int | None, room_bytes: int) -> None:             # <<<<<<<<<<<<<<
  *         self.topic = topic
@@ -3307,7 +3518,7 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows___i
   return __pyx_r;
 }
 
-/* "kafkatools/core/producer/_send_kernel.py":33
+/* "kafkatools/core/producer/_send_kernel.py":45
  *         self.stamps: list[int] = []
  * 
  *     def append(self, key: bytes | None, value: bytes | None, timestamp: int) -> int:             # <<<<<<<<<<<<<<
@@ -3358,13 +3569,13 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
     if (unlikely(!__Pyx_object_dict_version_matches(((PyObject *)__pyx_v_self), __pyx_tp_dict_version, __pyx_obj_dict_version))) {
       PY_UINT64_T __pyx_typedict_guard = __Pyx_get_tp_dict_version(((PyObject *)__pyx_v_self));
       #endif
-      __pyx_t_1 = __Pyx_PyObject_GetAttrStr(((PyObject *)__pyx_v_self), __pyx_mstate_global->__pyx_n_u_append); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 33, __pyx_L1_error)
+      __pyx_t_1 = __Pyx_PyObject_GetAttrStr(((PyObject *)__pyx_v_self), __pyx_mstate_global->__pyx_n_u_append); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 45, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_1);
       if (!__Pyx_IsSameCFunction(__pyx_t_1, (void(*)(void)) __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_3append)) {
         __pyx_t_3 = NULL;
         __Pyx_INCREF(__pyx_t_1);
         __pyx_t_4 = __pyx_t_1; 
-        __pyx_t_5 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_timestamp); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 33, __pyx_L1_error)
+        __pyx_t_5 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_timestamp); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 45, __pyx_L1_error)
         __Pyx_GOTREF(__pyx_t_5);
         __pyx_t_6 = 1;
         #if CYTHON_UNPACK_METHODS
@@ -3384,10 +3595,10 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
           __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
           __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
           __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-          if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 33, __pyx_L1_error)
+          if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 45, __pyx_L1_error)
           __Pyx_GOTREF(__pyx_t_2);
         }
-        __pyx_t_7 = __Pyx_PyIndex_AsSsize_t(__pyx_t_2); if (unlikely((__pyx_t_7 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 33, __pyx_L1_error)
+        __pyx_t_7 = __Pyx_PyIndex_AsSsize_t(__pyx_t_2); if (unlikely((__pyx_t_7 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L1_error)
         __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
         {
           __pyx_r = __pyx_t_7;
@@ -3408,7 +3619,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
     #endif
   }
 
-  /* "kafkatools/core/producer/_send_kernel.py":35
+  /* "kafkatools/core/producer/_send_kernel.py":47
  *     def append(self, key: bytes | None, value: bytes | None, timestamp: int) -> int:
  *         """Append a record and return its row. `timestamp` in ms since 1970."""
  *         row = self.count             # <<<<<<<<<<<<<<
@@ -3419,7 +3630,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 
   __pyx_v_row = __pyx_t_7;
 
-  /* "kafkatools/core/producer/_send_kernel.py":36
+  /* "kafkatools/core/producer/_send_kernel.py":48
  *         """Append a record and return its row. `timestamp` in ms since 1970."""
  *         row = self.count
  *         self.count = row + 1             # <<<<<<<<<<<<<<
@@ -3428,26 +3639,26 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
   __pyx_v_self->count = (__pyx_v_row + 1);
 
-  /* "kafkatools/core/producer/_send_kernel.py":37
+  /* "kafkatools/core/producer/_send_kernel.py":49
  *         row = self.count
  *         self.count = row + 1
  *         room_bytes = self.room_bytes - RECORD_BYTES             # <<<<<<<<<<<<<<
  *         if value is not None:
  *             room_bytes -= len(value)
 */
-  __pyx_t_1 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_self->room_bytes); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_self->room_bytes); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 49, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
-  __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_RECORD_BYTES); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_RECORD_BYTES); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 49, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
-  __pyx_t_4 = __Pyx_PyNumber_Subtract_int_object(__pyx_t_1, __pyx_t_2); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 37, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyNumber_Subtract_int_object(__pyx_t_1, __pyx_t_2); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 49, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_4);
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-  __pyx_t_8 = __Pyx_PyLong_As_PY_LONG_LONG(__pyx_t_4); if (unlikely((__pyx_t_8 == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 37, __pyx_L1_error)
+  __pyx_t_8 = __Pyx_PyLong_As_PY_LONG_LONG(__pyx_t_4); if (unlikely((__pyx_t_8 == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 49, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
   __pyx_v_room_bytes = __pyx_t_8;
 
-  /* "kafkatools/core/producer/_send_kernel.py":38
+  /* "kafkatools/core/producer/_send_kernel.py":50
  *         self.count = row + 1
  *         room_bytes = self.room_bytes - RECORD_BYTES
  *         if value is not None:             # <<<<<<<<<<<<<<
@@ -3458,18 +3669,18 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   if (__pyx_t_9) {
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":39
+    /* "kafkatools/core/producer/_send_kernel.py":51
  *         room_bytes = self.room_bytes - RECORD_BYTES
  *         if value is not None:
  *             room_bytes -= len(value)             # <<<<<<<<<<<<<<
  *         self.values.append(value)
  *         if timestamp != self.last_ms:
 */
-    __pyx_t_7 = PyObject_Length(__pyx_v_value); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 39, __pyx_L1_error)
+    __pyx_t_7 = PyObject_Length(__pyx_v_value); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 51, __pyx_L1_error)
     __pyx_v_room_bytes = (__pyx_v_room_bytes - __pyx_t_7);
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":38
+    /* "kafkatools/core/producer/_send_kernel.py":50
  *         self.count = row + 1
  *         room_bytes = self.room_bytes - RECORD_BYTES
  *         if value is not None:             # <<<<<<<<<<<<<<
@@ -3478,7 +3689,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
   }
 
-  /* "kafkatools/core/producer/_send_kernel.py":40
+  /* "kafkatools/core/producer/_send_kernel.py":52
  *         if value is not None:
  *             room_bytes -= len(value)
  *         self.values.append(value)             # <<<<<<<<<<<<<<
@@ -3487,12 +3698,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
   if (unlikely(__pyx_v_self->values == Py_None)) {
     PyErr_Format(PyExc_AttributeError, "\047NoneType\047 object has no attribute \047%.30s\047", "append");
-    __PYX_ERR(0, 40, __pyx_L1_error)
+    __PYX_ERR(0, 52, __pyx_L1_error)
   }
-  __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->values, __pyx_v_value); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 40, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->values, __pyx_v_value); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 52, __pyx_L1_error)
 
 
-  /* "kafkatools/core/producer/_send_kernel.py":41
+  /* "kafkatools/core/producer/_send_kernel.py":53
  *             room_bytes -= len(value)
  *         self.values.append(value)
  *         if timestamp != self.last_ms:             # <<<<<<<<<<<<<<
@@ -3504,7 +3715,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   if (__pyx_t_9) {
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":42
+    /* "kafkatools/core/producer/_send_kernel.py":54
  *         self.values.append(value)
  *         if timestamp != self.last_ms:
  *             self.last_ms = timestamp             # <<<<<<<<<<<<<<
@@ -3513,7 +3724,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
     __pyx_v_self->last_ms = __pyx_v_timestamp;
 
-    /* "kafkatools/core/producer/_send_kernel.py":43
+    /* "kafkatools/core/producer/_send_kernel.py":55
  *         if timestamp != self.last_ms:
  *             self.last_ms = timestamp
  *             self.first_rows.append(row)             # <<<<<<<<<<<<<<
@@ -3522,15 +3733,15 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
     if (unlikely(__pyx_v_self->first_rows == Py_None)) {
       PyErr_Format(PyExc_AttributeError, "\047NoneType\047 object has no attribute \047%.30s\047", "append");
-      __PYX_ERR(0, 43, __pyx_L1_error)
+      __PYX_ERR(0, 55, __pyx_L1_error)
     }
-    __pyx_t_4 = PyLong_FromSsize_t(__pyx_v_row); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 43, __pyx_L1_error)
+    __pyx_t_4 = PyLong_FromSsize_t(__pyx_v_row); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 55, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
-    __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->first_rows, __pyx_t_4); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 43, __pyx_L1_error)
+    __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->first_rows, __pyx_t_4); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 55, __pyx_L1_error)
     __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":44
+    /* "kafkatools/core/producer/_send_kernel.py":56
  *             self.last_ms = timestamp
  *             self.first_rows.append(row)
  *             self.stamps.append(timestamp)             # <<<<<<<<<<<<<<
@@ -3539,15 +3750,15 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
     if (unlikely(__pyx_v_self->stamps == Py_None)) {
       PyErr_Format(PyExc_AttributeError, "\047NoneType\047 object has no attribute \047%.30s\047", "append");
-      __PYX_ERR(0, 44, __pyx_L1_error)
+      __PYX_ERR(0, 56, __pyx_L1_error)
     }
-    __pyx_t_4 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_timestamp); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 44, __pyx_L1_error)
+    __pyx_t_4 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_timestamp); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 56, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_4);
-    __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->stamps, __pyx_t_4); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 44, __pyx_L1_error)
+    __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->stamps, __pyx_t_4); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 56, __pyx_L1_error)
     __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":41
+    /* "kafkatools/core/producer/_send_kernel.py":53
  *             room_bytes -= len(value)
  *         self.values.append(value)
  *         if timestamp != self.last_ms:             # <<<<<<<<<<<<<<
@@ -3556,7 +3767,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
   }
 
-  /* "kafkatools/core/producer/_send_kernel.py":45
+  /* "kafkatools/core/producer/_send_kernel.py":57
  *             self.first_rows.append(row)
  *             self.stamps.append(timestamp)
  *         if key is not None:             # <<<<<<<<<<<<<<
@@ -3567,18 +3778,18 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   if (__pyx_t_9) {
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":46
+    /* "kafkatools/core/producer/_send_kernel.py":58
  *             self.stamps.append(timestamp)
  *         if key is not None:
  *             room_bytes -= len(key)             # <<<<<<<<<<<<<<
  *             if not self.keys:
  *                 self.keys = [None] * row
 */
-    __pyx_t_7 = PyObject_Length(__pyx_v_key); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 46, __pyx_L1_error)
+    __pyx_t_7 = PyObject_Length(__pyx_v_key); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 58, __pyx_L1_error)
     __pyx_v_room_bytes = (__pyx_v_room_bytes - __pyx_t_7);
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":47
+    /* "kafkatools/core/producer/_send_kernel.py":59
  *         if key is not None:
  *             room_bytes -= len(key)
  *             if not self.keys:             # <<<<<<<<<<<<<<
@@ -3589,7 +3800,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
     else
     {
       Py_ssize_t __pyx_temp = __Pyx_PyList_GET_SIZE(__pyx_v_self->keys);
-      if (unlikely(((!CYTHON_ASSUME_SAFE_SIZE) && __pyx_temp < 0))) __PYX_ERR(0, 47, __pyx_L1_error)
+      if (unlikely(((!CYTHON_ASSUME_SAFE_SIZE) && __pyx_temp < 0))) __PYX_ERR(0, 59, __pyx_L1_error)
       __pyx_t_9 = (__pyx_temp != 0);
     }
 
@@ -3599,20 +3810,20 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
     if (__pyx_t_11) {
 
 
-      /* "kafkatools/core/producer/_send_kernel.py":48
+      /* "kafkatools/core/producer/_send_kernel.py":60
  *             room_bytes -= len(key)
  *             if not self.keys:
  *                 self.keys = [None] * row             # <<<<<<<<<<<<<<
  *             self.keys.append(key)
  *         elif self.keys:
 */
-      __pyx_t_4 = PyList_New(1 * ((__pyx_v_row<0) ? 0:__pyx_v_row)); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 48, __pyx_L1_error)
+      __pyx_t_4 = PyList_New(1 * ((__pyx_v_row<0) ? 0:__pyx_v_row)); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 60, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_4);
       { Py_ssize_t __pyx_temp;
         for (__pyx_temp=0; __pyx_temp < __pyx_v_row; __pyx_temp++) {
           __Pyx_INCREF(Py_None);
           __Pyx_GIVEREF(Py_None);
-          if (__Pyx_PyList_SET_ITEM(__pyx_t_4, __pyx_temp, Py_None) != (0)) __PYX_ERR(0, 48, __pyx_L1_error);
+          if (__Pyx_PyList_SET_ITEM(__pyx_t_4, __pyx_temp, Py_None) != (0)) __PYX_ERR(0, 60, __pyx_L1_error);
         }
       }
       __Pyx_GIVEREF(__pyx_t_4);
@@ -3620,7 +3831,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
       __Pyx_DECREF_SET(__pyx_v_self->keys, ((PyObject*)__pyx_t_4));
       __pyx_t_4 = 0;
 
-      /* "kafkatools/core/producer/_send_kernel.py":47
+      /* "kafkatools/core/producer/_send_kernel.py":59
  *         if key is not None:
  *             room_bytes -= len(key)
  *             if not self.keys:             # <<<<<<<<<<<<<<
@@ -3629,7 +3840,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
     }
 
-    /* "kafkatools/core/producer/_send_kernel.py":49
+    /* "kafkatools/core/producer/_send_kernel.py":61
  *             if not self.keys:
  *                 self.keys = [None] * row
  *             self.keys.append(key)             # <<<<<<<<<<<<<<
@@ -3638,12 +3849,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
     if (unlikely(__pyx_v_self->keys == Py_None)) {
       PyErr_Format(PyExc_AttributeError, "\047NoneType\047 object has no attribute \047%.30s\047", "append");
-      __PYX_ERR(0, 49, __pyx_L1_error)
+      __PYX_ERR(0, 61, __pyx_L1_error)
     }
-    __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->keys, __pyx_v_key); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 49, __pyx_L1_error)
+    __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->keys, __pyx_v_key); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 61, __pyx_L1_error)
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":45
+    /* "kafkatools/core/producer/_send_kernel.py":57
  *             self.first_rows.append(row)
  *             self.stamps.append(timestamp)
  *         if key is not None:             # <<<<<<<<<<<<<<
@@ -3653,7 +3864,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
     goto __pyx_L5;
   }
 
-  /* "kafkatools/core/producer/_send_kernel.py":50
+  /* "kafkatools/core/producer/_send_kernel.py":62
  *                 self.keys = [None] * row
  *             self.keys.append(key)
  *         elif self.keys:             # <<<<<<<<<<<<<<
@@ -3664,14 +3875,14 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   else
   {
     Py_ssize_t __pyx_temp = __Pyx_PyList_GET_SIZE(__pyx_v_self->keys);
-    if (unlikely(((!CYTHON_ASSUME_SAFE_SIZE) && __pyx_temp < 0))) __PYX_ERR(0, 50, __pyx_L1_error)
+    if (unlikely(((!CYTHON_ASSUME_SAFE_SIZE) && __pyx_temp < 0))) __PYX_ERR(0, 62, __pyx_L1_error)
     __pyx_t_11 = (__pyx_temp != 0);
   }
 
   if (__pyx_t_11) {
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":51
+    /* "kafkatools/core/producer/_send_kernel.py":63
  *             self.keys.append(key)
  *         elif self.keys:
  *             self.keys.append(None)             # <<<<<<<<<<<<<<
@@ -3680,12 +3891,12 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
     if (unlikely(__pyx_v_self->keys == Py_None)) {
       PyErr_Format(PyExc_AttributeError, "\047NoneType\047 object has no attribute \047%.30s\047", "append");
-      __PYX_ERR(0, 51, __pyx_L1_error)
+      __PYX_ERR(0, 63, __pyx_L1_error)
     }
-    __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->keys, Py_None); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 51, __pyx_L1_error)
+    __pyx_t_10 = __Pyx_PyList_Append(__pyx_v_self->keys, Py_None); if (unlikely(__pyx_t_10 == ((int)-1))) __PYX_ERR(0, 63, __pyx_L1_error)
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":50
+    /* "kafkatools/core/producer/_send_kernel.py":62
  *                 self.keys = [None] * row
  *             self.keys.append(key)
  *         elif self.keys:             # <<<<<<<<<<<<<<
@@ -3695,7 +3906,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   }
   __pyx_L5:;
 
-  /* "kafkatools/core/producer/_send_kernel.py":52
+  /* "kafkatools/core/producer/_send_kernel.py":64
  *         elif self.keys:
  *             self.keys.append(None)
  *         self.room_bytes = room_bytes             # <<<<<<<<<<<<<<
@@ -3704,7 +3915,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
   __pyx_v_self->room_bytes = __pyx_v_room_bytes;
 
-  /* "kafkatools/core/producer/_send_kernel.py":53
+  /* "kafkatools/core/producer/_send_kernel.py":65
  *             self.keys.append(None)
  *         self.room_bytes = room_bytes
  *         return row             # <<<<<<<<<<<<<<
@@ -3717,7 +3928,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/producer/_send_kernel.py":33
+  /* "kafkatools/core/producer/_send_kernel.py":45
  *         self.stamps: list[int] = []
  * 
  *     def append(self, key: bytes | None, value: bytes | None, timestamp: int) -> int:             # <<<<<<<<<<<<<<
@@ -3784,46 +3995,46 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_key,&__pyx_mstate_global->__pyx_n_u_value,&__pyx_mstate_global->__pyx_n_u_timestamp,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 33, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 45, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 33, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 45, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 33, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 45, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 33, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 45, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "append", 0) < (0)) __PYX_ERR(0, 33, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "append", 0) < (0)) __PYX_ERR(0, 45, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 3; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("append", 1, 3, 3, i); __PYX_ERR(0, 33, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("append", 1, 3, 3, i); __PYX_ERR(0, 45, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 3)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 33, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 45, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 33, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 45, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 33, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 45, __pyx_L3_error)
     }
     __pyx_v_key = values[0];
     __pyx_v_value = values[1];
-    __pyx_v_timestamp = __Pyx_PyLong_As_PY_LONG_LONG(values[2]); if (unlikely((__pyx_v_timestamp == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 33, __pyx_L3_error)
+    __pyx_v_timestamp = __Pyx_PyLong_As_PY_LONG_LONG(values[2]); if (unlikely((__pyx_v_timestamp == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 45, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("append", 1, 3, 3, __pyx_nargs); __PYX_ERR(0, 33, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("append", 1, 3, 3, __pyx_nargs); __PYX_ERR(0, 45, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -3854,8 +4065,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("append", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_append(__pyx_v_self, __pyx_v_key, __pyx_v_value, __pyx_v_timestamp, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-2L))) __PYX_ERR(0, 33, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 33, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_append(__pyx_v_self, __pyx_v_key, __pyx_v_value, __pyx_v_timestamp, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-2L))) __PYX_ERR(0, 45, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -3880,7 +4091,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   return __pyx_r;
 }
 
-/* "kafkatools/core/producer/_send_kernel.py":55
+/* "kafkatools/core/producer/_send_kernel.py":67
  *         return row
  * 
  *     def offer(self, partition: int | None, key: bytes | None, value: bytes | None, timestamp: int) -> int:             # <<<<<<<<<<<<<<
@@ -3929,13 +4140,13 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
     if (unlikely(!__Pyx_object_dict_version_matches(((PyObject *)__pyx_v_self), __pyx_tp_dict_version, __pyx_obj_dict_version))) {
       PY_UINT64_T __pyx_typedict_guard = __Pyx_get_tp_dict_version(((PyObject *)__pyx_v_self));
       #endif
-      __pyx_t_1 = __Pyx_PyObject_GetAttrStr(((PyObject *)__pyx_v_self), __pyx_mstate_global->__pyx_n_u_offer); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 55, __pyx_L1_error)
+      __pyx_t_1 = __Pyx_PyObject_GetAttrStr(((PyObject *)__pyx_v_self), __pyx_mstate_global->__pyx_n_u_offer); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 67, __pyx_L1_error)
       __Pyx_GOTREF(__pyx_t_1);
       if (!__Pyx_IsSameCFunction(__pyx_t_1, (void(*)(void)) __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_5offer)) {
         __pyx_t_3 = NULL;
         __Pyx_INCREF(__pyx_t_1);
         __pyx_t_4 = __pyx_t_1; 
-        __pyx_t_5 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_timestamp); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 55, __pyx_L1_error)
+        __pyx_t_5 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_timestamp); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 67, __pyx_L1_error)
         __Pyx_GOTREF(__pyx_t_5);
         __pyx_t_6 = 1;
         #if CYTHON_UNPACK_METHODS
@@ -3955,10 +4166,10 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
           __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
           __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
           __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
-          if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 55, __pyx_L1_error)
+          if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 67, __pyx_L1_error)
           __Pyx_GOTREF(__pyx_t_2);
         }
-        __pyx_t_7 = __Pyx_PyIndex_AsSsize_t(__pyx_t_2); if (unlikely((__pyx_t_7 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 55, __pyx_L1_error)
+        __pyx_t_7 = __Pyx_PyIndex_AsSsize_t(__pyx_t_2); if (unlikely((__pyx_t_7 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 67, __pyx_L1_error)
         __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
         {
           __pyx_r = __pyx_t_7;
@@ -3979,7 +4190,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
     #endif
   }
 
-  /* "kafkatools/core/producer/_send_kernel.py":58
+  /* "kafkatools/core/producer/_send_kernel.py":70
  *         """Append a record unless it is for another partition, or its key or value is larger than the room. Return its
  *         row, or NO_ROOM."""
  *         room_bytes = self.room_bytes             # <<<<<<<<<<<<<<
@@ -3990,7 +4201,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 
   __pyx_v_room_bytes = __pyx_t_8;
 
-  /* "kafkatools/core/producer/_send_kernel.py":59
+  /* "kafkatools/core/producer/_send_kernel.py":71
  *         row, or NO_ROOM."""
  *         room_bytes = self.room_bytes
  *         if room_bytes <= 0 or (value is not None and len(value) >= room_bytes):             # <<<<<<<<<<<<<<
@@ -4016,7 +4227,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 
     goto __pyx_L4_bool_binop_done;
   }
-  __pyx_t_7 = PyObject_Length(__pyx_v_value); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 59, __pyx_L1_error)
+  __pyx_t_7 = PyObject_Length(__pyx_v_value); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 71, __pyx_L1_error)
   __pyx_t_10 = (__pyx_t_7 >= __pyx_v_room_bytes);
 
 
@@ -4027,23 +4238,23 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   if (__pyx_t_9) {
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":60
+    /* "kafkatools/core/producer/_send_kernel.py":72
  *         room_bytes = self.room_bytes
  *         if room_bytes <= 0 or (value is not None and len(value) >= room_bytes):
  *             return NO_ROOM             # <<<<<<<<<<<<<<
  *         if self.partition != partition or (key is not None and len(key) >= room_bytes):
  *             return NO_ROOM
 */
-    __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_NO_ROOM); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 60, __pyx_L1_error)
+    __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_NO_ROOM); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 72, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_1);
-    __pyx_t_7 = __Pyx_PyIndex_AsSsize_t(__pyx_t_1); if (unlikely((__pyx_t_7 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 60, __pyx_L1_error)
+    __pyx_t_7 = __Pyx_PyIndex_AsSsize_t(__pyx_t_1); if (unlikely((__pyx_t_7 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 72, __pyx_L1_error)
     __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
     {
       __pyx_r = __pyx_t_7;
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/producer/_send_kernel.py":59
+    /* "kafkatools/core/producer/_send_kernel.py":71
  *         row, or NO_ROOM."""
  *         room_bytes = self.room_bytes
  *         if room_bytes <= 0 or (value is not None and len(value) >= room_bytes):             # <<<<<<<<<<<<<<
@@ -4052,14 +4263,14 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
   }
 
-  /* "kafkatools/core/producer/_send_kernel.py":61
+  /* "kafkatools/core/producer/_send_kernel.py":73
  *         if room_bytes <= 0 or (value is not None and len(value) >= room_bytes):
  *             return NO_ROOM
  *         if self.partition != partition or (key is not None and len(key) >= room_bytes):             # <<<<<<<<<<<<<<
  *             return NO_ROOM
  *         return self.append(key, value, timestamp)
 */
-  __pyx_t_10 = __Pyx_PyObject_CompareBoolNe_object_object(__pyx_v_self->partition, __pyx_v_partition, Py_NE); if (unlikely((__pyx_t_10 < 0))) __PYX_ERR(0, 61, __pyx_L1_error)
+  __pyx_t_10 = __Pyx_PyObject_CompareBoolNe_object_object(__pyx_v_self->partition, __pyx_v_partition, Py_NE); if (unlikely((__pyx_t_10 < 0))) __PYX_ERR(0, 73, __pyx_L1_error)
   if (!__pyx_t_10) {
 
   } else {
@@ -4077,7 +4288,7 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 
     goto __pyx_L8_bool_binop_done;
   }
-  __pyx_t_7 = PyObject_Length(__pyx_v_key); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 61, __pyx_L1_error)
+  __pyx_t_7 = PyObject_Length(__pyx_v_key); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-1))) __PYX_ERR(0, 73, __pyx_L1_error)
   __pyx_t_10 = (__pyx_t_7 >= __pyx_v_room_bytes);
 
 
@@ -4088,23 +4299,23 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   if (__pyx_t_9) {
 
 
-    /* "kafkatools/core/producer/_send_kernel.py":62
+    /* "kafkatools/core/producer/_send_kernel.py":74
  *             return NO_ROOM
  *         if self.partition != partition or (key is not None and len(key) >= room_bytes):
  *             return NO_ROOM             # <<<<<<<<<<<<<<
  *         return self.append(key, value, timestamp)
  * 
 */
-    __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_NO_ROOM); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 62, __pyx_L1_error)
+    __Pyx_GetModuleGlobalName(__pyx_t_1, __pyx_mstate_global->__pyx_n_u_NO_ROOM); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 74, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_1);
-    __pyx_t_7 = __Pyx_PyIndex_AsSsize_t(__pyx_t_1); if (unlikely((__pyx_t_7 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 62, __pyx_L1_error)
+    __pyx_t_7 = __Pyx_PyIndex_AsSsize_t(__pyx_t_1); if (unlikely((__pyx_t_7 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 74, __pyx_L1_error)
     __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
     {
       __pyx_r = __pyx_t_7;
     }
     goto __pyx_L0;
 
-    /* "kafkatools/core/producer/_send_kernel.py":61
+    /* "kafkatools/core/producer/_send_kernel.py":73
  *         if room_bytes <= 0 or (value is not None and len(value) >= room_bytes):
  *             return NO_ROOM
  *         if self.partition != partition or (key is not None and len(key) >= room_bytes):             # <<<<<<<<<<<<<<
@@ -4113,20 +4324,20 @@ static Py_ssize_t __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 */
   }
 
-  /* "kafkatools/core/producer/_send_kernel.py":63
+  /* "kafkatools/core/producer/_send_kernel.py":75
  *         if self.partition != partition or (key is not None and len(key) >= room_bytes):
  *             return NO_ROOM
  *         return self.append(key, value, timestamp)             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  __pyx_t_7 = ((struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_RecordRows *)__pyx_v_self->__pyx_vtab)->append(__pyx_v_self, __pyx_v_key, __pyx_v_value, __pyx_v_timestamp, 0); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-2L))) __PYX_ERR(0, 63, __pyx_L1_error)
+  __pyx_t_7 = ((struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_RecordRows *)__pyx_v_self->__pyx_vtab)->append(__pyx_v_self, __pyx_v_key, __pyx_v_value, __pyx_v_timestamp, 0); if (unlikely(__pyx_t_7 == ((Py_ssize_t)-2L))) __PYX_ERR(0, 75, __pyx_L1_error)
   {
     __pyx_r = __pyx_t_7;
   }
   goto __pyx_L0;
 
-  /* "kafkatools/core/producer/_send_kernel.py":55
+  /* "kafkatools/core/producer/_send_kernel.py":67
  *         return row
  * 
  *     def offer(self, partition: int | None, key: bytes | None, value: bytes | None, timestamp: int) -> int:             # <<<<<<<<<<<<<<
@@ -4193,53 +4404,53 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_partition,&__pyx_mstate_global->__pyx_n_u_key,&__pyx_mstate_global->__pyx_n_u_value,&__pyx_mstate_global->__pyx_n_u_timestamp,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 55, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 67, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  4:
         values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 55, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 67, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  3:
         values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 55, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 67, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 55, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 67, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 55, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 67, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "offer", 0) < (0)) __PYX_ERR(0, 55, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "offer", 0) < (0)) __PYX_ERR(0, 67, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 4; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("offer", 1, 4, 4, i); __PYX_ERR(0, 55, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("offer", 1, 4, 4, i); __PYX_ERR(0, 67, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 4)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 55, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 67, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 55, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 67, __pyx_L3_error)
       values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 55, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 67, __pyx_L3_error)
       values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 55, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 67, __pyx_L3_error)
     }
     __pyx_v_partition = values[0];
     __pyx_v_key = values[1];
     __pyx_v_value = values[2];
-    __pyx_v_timestamp = __Pyx_PyLong_As_PY_LONG_LONG(values[3]); if (unlikely((__pyx_v_timestamp == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 55, __pyx_L3_error)
+    __pyx_v_timestamp = __Pyx_PyLong_As_PY_LONG_LONG(values[3]); if (unlikely((__pyx_v_timestamp == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 67, __pyx_L3_error)
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("offer", 1, 4, 4, __pyx_nargs); __PYX_ERR(0, 55, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("offer", 1, 4, 4, __pyx_nargs); __PYX_ERR(0, 67, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -4270,8 +4481,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("offer", 0);
-  __pyx_t_1 = __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_offer(__pyx_v_self, __pyx_v_partition, __pyx_v_key, __pyx_v_value, __pyx_v_timestamp, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-2L))) __PYX_ERR(0, 55, __pyx_L1_error)
-  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 55, __pyx_L1_error)
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_offer(__pyx_v_self, __pyx_v_partition, __pyx_v_key, __pyx_v_value, __pyx_v_timestamp, 1); if (unlikely(__pyx_t_1 == ((Py_ssize_t)-2L))) __PYX_ERR(0, 67, __pyx_L1_error)
+  __pyx_t_2 = PyLong_FromSsize_t(__pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 67, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
 
   {
@@ -4895,7 +5106,7 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_7la
  *     cdef public long long room_bytes, last_ms
  *     cdef public Py_ssize_t count             # <<<<<<<<<<<<<<
  *     cdef public list keys, values, first_rows, stamps
- *     @cython.locals(row=Py_ssize_t, room_bytes="long long")
+ *     cdef public dict callbacks
 */
 
 /* Python wrapper */
@@ -5036,8 +5247,8 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_5co
  *     cdef public long long room_bytes, last_ms
  *     cdef public Py_ssize_t count
  *     cdef public list keys, values, first_rows, stamps             # <<<<<<<<<<<<<<
+ *     cdef public dict callbacks
  *     @cython.locals(row=Py_ssize_t, room_bytes="long long")
- *     cpdef Py_ssize_t append(self, key, value, long long timestamp) except -2
 */
 
 /* Python wrapper */
@@ -5732,6 +5943,187 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_6st
   return __pyx_r;
 }
 
+/* "kafkatools/core/producer/_send_kernel.pxd":9
+ *     cdef public Py_ssize_t count
+ *     cdef public list keys, values, first_rows, stamps
+ *     cdef public dict callbacks             # <<<<<<<<<<<<<<
+ *     @cython.locals(row=Py_ssize_t, room_bytes="long long")
+ *     cpdef Py_ssize_t append(self, key, value, long long timestamp) except -2
+*/
+
+/* Python wrapper */
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_1__get__(PyObject *__pyx_v_self); /*proto*/
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_1__get__(PyObject *__pyx_v_self) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__get__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks___get__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *)__pyx_v_self));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks___get__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self) {
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  PyObject *__pyx_t_2 = NULL;
+  __Pyx_RefNannySetupContext("__get__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        {
+          PyObject *__pyx_temp;
+          {
+            __pyx_temp = __pyx_r;
+            __Pyx_INCREF(__pyx_v_self->callbacks);
+            __pyx_r = __pyx_v_self->callbacks;
+          }
+          __Pyx_XDECREF(__pyx_temp);
+        }
+        __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+        goto __pyx_L3_return;
+      }
+      /*finally:*/ {
+        __pyx_L3_return: {
+          __pyx_t_2 = __pyx_r;
+          __pyx_r = 0;
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          __pyx_r = __pyx_t_2;
+          __pyx_t_2 = 0;
+          goto __pyx_L0;
+        }
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_L0:;
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_3__set__(PyObject *__pyx_v_self, PyObject *__pyx_v_value); /*proto*/
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_3__set__(PyObject *__pyx_v_self, PyObject *__pyx_v_value) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__set__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_2__set__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *)__pyx_v_self), ((PyObject *)__pyx_v_value));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self, PyObject *__pyx_v_value) {
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  PyObject *__pyx_t_2 = NULL;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("__set__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        __pyx_t_2 = __pyx_v_value;
+        __Pyx_INCREF(__pyx_t_2);
+        if (!(likely(PyDict_CheckExact(__pyx_t_2))||((__pyx_t_2) == Py_None) || __Pyx_RaiseUnexpectedTypeError("dict", __pyx_t_2))) __PYX_ERR(1, 9, __pyx_L4_error)
+        __Pyx_GIVEREF(__pyx_t_2);
+        __Pyx_GOTREF(__pyx_v_self->callbacks);
+        __Pyx_DECREF_SET(__pyx_v_self->callbacks, ((PyObject*)__pyx_t_2));
+        __pyx_t_2 = 0;
+      }
+      /*finally:*/ {
+        /*normal exit:*/{
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L5;
+        }
+        __pyx_L4_error: {
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L1_error;
+        }
+        __pyx_L5:;
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_r = 0;
+  goto __pyx_L0;
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_1);
+  __Pyx_XDECREF(__pyx_t_2);
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.RecordRows.callbacks.__set__", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = -1;
+  __pyx_L0:;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_5__del__(PyObject *__pyx_v_self); /*proto*/
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_5__del__(PyObject *__pyx_v_self) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__del__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_4__del__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *)__pyx_v_self));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_4__del__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_self) {
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  __Pyx_RefNannySetupContext("__del__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        __Pyx_INCREF(Py_None);
+        __Pyx_GIVEREF(Py_None);
+        __Pyx_GOTREF(__pyx_v_self->callbacks);
+        __Pyx_DECREF_SET(__pyx_v_self->callbacks, ((PyObject*)Py_None));
+      }
+      /*finally:*/ {
+        /*normal exit:*/{
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L5;
+        }
+        __pyx_L5:;
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_r = 0;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
 /* "(tree fragment)":1
  * def __reduce_cython__(self):             # <<<<<<<<<<<<<<
  *     cdef tuple state
@@ -5802,7 +6194,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
  *     cdef object _dict
  *     cdef bint use_setstate
  *     with CRITICAL_SECTION(self):             # <<<<<<<<<<<<<<
- *         state = (self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
+ *         state = (self.callbacks, self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
  *         _dict = getattr(self, '__dict__', None)
 */
   {
@@ -5815,7 +6207,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
         /* "(tree fragment)":6
  *     cdef bint use_setstate
  *     with CRITICAL_SECTION(self):
- *         state = (self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)             # <<<<<<<<<<<<<<
+ *         state = (self.callbacks, self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)             # <<<<<<<<<<<<<<
  *         _dict = getattr(self, '__dict__', None)
  *     if _dict is not None and _dict:
 */
@@ -5825,32 +6217,35 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
         __Pyx_GOTREF(__pyx_t_3);
         __pyx_t_4 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_self->room_bytes); if (unlikely(!__pyx_t_4)) __PYX_ERR(2, 6, __pyx_L4_error)
         __Pyx_GOTREF(__pyx_t_4);
-        __pyx_t_5 = PyTuple_New(9); if (unlikely(!__pyx_t_5)) __PYX_ERR(2, 6, __pyx_L4_error)
+        __pyx_t_5 = PyTuple_New(10); if (unlikely(!__pyx_t_5)) __PYX_ERR(2, 6, __pyx_L4_error)
         __Pyx_GOTREF(__pyx_t_5);
+        __Pyx_INCREF(__pyx_v_self->callbacks);
+        __Pyx_GIVEREF(__pyx_v_self->callbacks);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 0, __pyx_v_self->callbacks) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __Pyx_GIVEREF(__pyx_t_2);
-        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 0, __pyx_t_2) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 1, __pyx_t_2) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __Pyx_INCREF(__pyx_v_self->first_rows);
         __Pyx_GIVEREF(__pyx_v_self->first_rows);
-        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 1, __pyx_v_self->first_rows) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 2, __pyx_v_self->first_rows) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __Pyx_INCREF(__pyx_v_self->keys);
         __Pyx_GIVEREF(__pyx_v_self->keys);
-        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 2, __pyx_v_self->keys) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 3, __pyx_v_self->keys) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __Pyx_GIVEREF(__pyx_t_3);
-        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 3, __pyx_t_3) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 4, __pyx_t_3) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __Pyx_INCREF(__pyx_v_self->partition);
         __Pyx_GIVEREF(__pyx_v_self->partition);
-        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 4, __pyx_v_self->partition) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 5, __pyx_v_self->partition) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __Pyx_GIVEREF(__pyx_t_4);
-        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 5, __pyx_t_4) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 6, __pyx_t_4) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __Pyx_INCREF(__pyx_v_self->stamps);
         __Pyx_GIVEREF(__pyx_v_self->stamps);
-        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 6, __pyx_v_self->stamps) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 7, __pyx_v_self->stamps) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __Pyx_INCREF(__pyx_v_self->topic);
         __Pyx_GIVEREF(__pyx_v_self->topic);
-        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 7, __pyx_v_self->topic) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 8, __pyx_v_self->topic) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __Pyx_INCREF(__pyx_v_self->values);
         __Pyx_GIVEREF(__pyx_v_self->values);
-        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 8, __pyx_v_self->values) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 9, __pyx_v_self->values) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
         __pyx_t_2 = 0;
         __pyx_t_3 = 0;
         __pyx_t_4 = 0;
@@ -5859,7 +6254,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 
         /* "(tree fragment)":7
  *     with CRITICAL_SECTION(self):
- *         state = (self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
+ *         state = (self.callbacks, self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
  *         _dict = getattr(self, '__dict__', None)             # <<<<<<<<<<<<<<
  *     if _dict is not None and _dict:
  *         state += (_dict,)
@@ -5874,7 +6269,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
  *     cdef object _dict
  *     cdef bint use_setstate
  *     with CRITICAL_SECTION(self):             # <<<<<<<<<<<<<<
- *         state = (self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
+ *         state = (self.callbacks, self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
  *         _dict = getattr(self, '__dict__', None)
 */
       /*finally:*/ {
@@ -5892,7 +6287,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   }
 
   /* "(tree fragment)":8
- *         state = (self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
+ *         state = (self.callbacks, self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
  *         _dict = getattr(self, '__dict__', None)
  *     if _dict is not None and _dict:             # <<<<<<<<<<<<<<
  *         state += (_dict,)
@@ -5938,12 +6333,12 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
  *         state += (_dict,)
  *         use_setstate = True             # <<<<<<<<<<<<<<
  *     else:
- *         use_setstate = self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None
+ *         use_setstate = self.callbacks is not None or self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None
 */
     __pyx_v_use_setstate = 1;
 
     /* "(tree fragment)":8
- *         state = (self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
+ *         state = (self.callbacks, self.count, self.first_rows, self.keys, self.last_ms, self.partition, self.room_bytes, self.stamps, self.topic, self.values)
  *         _dict = getattr(self, '__dict__', None)
  *     if _dict is not None and _dict:             # <<<<<<<<<<<<<<
  *         state += (_dict,)
@@ -5955,11 +6350,20 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   /* "(tree fragment)":12
  *         use_setstate = True
  *     else:
- *         use_setstate = self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None             # <<<<<<<<<<<<<<
+ *         use_setstate = self.callbacks is not None or self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None             # <<<<<<<<<<<<<<
  *     if use_setstate:
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, None), state
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, None), state
 */
   /*else*/ {
+    __pyx_t_7 = (__pyx_v_self->callbacks != ((PyObject*)Py_None));
+    if (!__pyx_t_7) {
+
+    } else {
+
+      __pyx_t_6 = __pyx_t_7;
+
+      goto __pyx_L9_bool_binop_done;
+    }
     __pyx_t_7 = (__pyx_v_self->first_rows != ((PyObject*)Py_None));
     if (!__pyx_t_7) {
 
@@ -6016,19 +6420,19 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 
   /* "(tree fragment)":13
  *     else:
- *         use_setstate = self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None
+ *         use_setstate = self.callbacks is not None or self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None
  *     if use_setstate:             # <<<<<<<<<<<<<<
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, None), state
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, None), state
  *     else:
 */
   if (__pyx_v_use_setstate) {
 
     /* "(tree fragment)":14
- *         use_setstate = self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None
+ *         use_setstate = self.callbacks is not None or self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None
  *     if use_setstate:
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, None), state             # <<<<<<<<<<<<<<
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, None), state             # <<<<<<<<<<<<<<
  *     else:
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, state)
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, state)
 */
     __Pyx_GetModuleGlobalName(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_RecordRows); if (unlikely(!__pyx_t_5)) __PYX_ERR(2, 14, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_t_5);
@@ -6037,9 +6441,9 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
     __Pyx_INCREF(((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self))));
     __Pyx_GIVEREF(((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self))));
     if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 0, ((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self)))) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
-    __Pyx_INCREF(__pyx_mstate_global->__pyx_int_184612880);
-    __Pyx_GIVEREF(__pyx_mstate_global->__pyx_int_184612880);
-    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 1, __pyx_mstate_global->__pyx_int_184612880) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
+    __Pyx_INCREF(__pyx_mstate_global->__pyx_int_228435641);
+    __Pyx_GIVEREF(__pyx_mstate_global->__pyx_int_228435641);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 1, __pyx_mstate_global->__pyx_int_228435641) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
     __Pyx_INCREF(Py_None);
     __Pyx_GIVEREF(Py_None);
     if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 2, Py_None) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
@@ -6067,17 +6471,17 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 
     /* "(tree fragment)":13
  *     else:
- *         use_setstate = self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None
+ *         use_setstate = self.callbacks is not None or self.first_rows is not None or self.keys is not None or self.partition is not None or self.stamps is not None or self.topic is not None or self.values is not None
  *     if use_setstate:             # <<<<<<<<<<<<<<
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, None), state
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, None), state
  *     else:
 */
   }
 
   /* "(tree fragment)":16
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, None), state
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, None), state
  *     else:
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, state)             # <<<<<<<<<<<<<<
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, state)             # <<<<<<<<<<<<<<
  * def __setstate_cython__(self, __pyx_state):
  *     __pyx_unpickle_RecordRows__set_state(self, __pyx_state)
 */
@@ -6089,9 +6493,9 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
     __Pyx_INCREF(((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self))));
     __Pyx_GIVEREF(((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self))));
     if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 0, ((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self)))) != (0)) __PYX_ERR(2, 16, __pyx_L1_error);
-    __Pyx_INCREF(__pyx_mstate_global->__pyx_int_184612880);
-    __Pyx_GIVEREF(__pyx_mstate_global->__pyx_int_184612880);
-    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 1, __pyx_mstate_global->__pyx_int_184612880) != (0)) __PYX_ERR(2, 16, __pyx_L1_error);
+    __Pyx_INCREF(__pyx_mstate_global->__pyx_int_228435641);
+    __Pyx_GIVEREF(__pyx_mstate_global->__pyx_int_228435641);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 1, __pyx_mstate_global->__pyx_int_228435641) != (0)) __PYX_ERR(2, 16, __pyx_L1_error);
     __Pyx_INCREF(__pyx_v_state);
     __Pyx_GIVEREF(__pyx_v_state);
     if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 2, __pyx_v_state) != (0)) __PYX_ERR(2, 16, __pyx_L1_error);
@@ -6141,7 +6545,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 
 /* "(tree fragment)":17
  *     else:
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, state)
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, state)
  * def __setstate_cython__(self, __pyx_state):             # <<<<<<<<<<<<<<
  *     __pyx_unpickle_RecordRows__set_state(self, __pyx_state)
 */
@@ -6241,7 +6645,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   __Pyx_RefNannySetupContext("__setstate_cython__", 0);
 
   /* "(tree fragment)":18
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, state)
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, state)
  * def __setstate_cython__(self, __pyx_state):
  *     __pyx_unpickle_RecordRows__set_state(self, __pyx_state)             # <<<<<<<<<<<<<<
 */
@@ -6251,7 +6655,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
 
   /* "(tree fragment)":17
  *     else:
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, state)
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, state)
  * def __setstate_cython__(self, __pyx_state):             # <<<<<<<<<<<<<<
  *     __pyx_unpickle_RecordRows__set_state(self, __pyx_state)
 */
@@ -6269,7 +6673,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_10RecordRo
   return __pyx_r;
 }
 
-/* "kafkatools/core/producer/_send_kernel.py":71
+/* "kafkatools/core/producer/_send_kernel.py":83
  *     __slots__ = ("records", "row")
  * 
  *     def __init__(self, records: RecordRows, row: int) -> None:             # <<<<<<<<<<<<<<
@@ -6316,39 +6720,39 @@ PyObject *__pyx_args, PyObject *__pyx_kwds
   {
     PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_records,&__pyx_mstate_global->__pyx_n_u_row,0};
     const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL_TPNEW(__pyx_kwds) : 0;
-    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 71, __pyx_L3_error)
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 83, __pyx_L3_error)
     if (__pyx_kwds_len > 0) {
       switch (__pyx_nargs) {
         case  2:
         values[1] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 1);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 71, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 83, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  1:
         values[0] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 0);
-        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 71, __pyx_L3_error)
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 83, __pyx_L3_error)
         CYTHON_FALLTHROUGH;
         case  0: break;
         default: goto __pyx_L5_argtuple_error;
       }
       const Py_ssize_t kwd_pos_args = __pyx_nargs;
-      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "__init__", 0) < (0)) __PYX_ERR(0, 71, __pyx_L3_error)
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "__init__", 0) < (0)) __PYX_ERR(0, 83, __pyx_L3_error)
       for (Py_ssize_t i = __pyx_nargs; i < 2; i++) {
-        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("__init__", 1, 2, 2, i); __PYX_ERR(0, 71, __pyx_L3_error) }
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("__init__", 1, 2, 2, i); __PYX_ERR(0, 83, __pyx_L3_error) }
       }
     } else if (unlikely(__pyx_nargs != 2)) {
       goto __pyx_L5_argtuple_error;
     } else {
       values[0] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 0);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 71, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 83, __pyx_L3_error)
       values[1] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 1);
-      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 71, __pyx_L3_error)
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 83, __pyx_L3_error)
     }
     __pyx_v_records = values[0];
     __pyx_v_row = values[1];
   }
   goto __pyx_L6_skip;
   __pyx_L5_argtuple_error:;
-  __Pyx_RaiseArgtupleInvalid("__init__", 1, 2, 2, __pyx_nargs); __PYX_ERR(0, 71, __pyx_L3_error)
+  __Pyx_RaiseArgtupleInvalid("__init__", 1, 2, 2, __pyx_nargs); __PYX_ERR(0, 83, __pyx_L3_error)
   __pyx_L6_skip:;
   goto __pyx_L4_argument_unpacking_done;
   __pyx_L3_error:;
@@ -6378,26 +6782,29 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture___ini
   int __pyx_clineno = 0;
   __Pyx_RefNannySetupContext("__init__", 0);
 
-  /* "kafkatools/core/producer/_send_kernel.py":72
+  /* "kafkatools/core/producer/_send_kernel.py":84
  * 
  *     def __init__(self, records: RecordRows, row: int) -> None:
  *         self.records = records             # <<<<<<<<<<<<<<
  *         self.row = row
+ * 
 */
   __Pyx_INCREF(__pyx_v_records);
   __Pyx_GIVEREF(__pyx_v_records);
   __Pyx_GOTREF(__pyx_v_self->records);
   __Pyx_DECREF_SET(__pyx_v_self->records, __pyx_v_records);
 
-  /* "kafkatools/core/producer/_send_kernel.py":73
+  /* "kafkatools/core/producer/_send_kernel.py":85
  *     def __init__(self, records: RecordRows, row: int) -> None:
  *         self.records = records
  *         self.row = row             # <<<<<<<<<<<<<<
+ * 
+ * 
 */
-  __pyx_t_1 = __Pyx_PyIndex_AsSsize_t(__pyx_v_row); if (unlikely((__pyx_t_1 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 73, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_PyIndex_AsSsize_t(__pyx_v_row); if (unlikely((__pyx_t_1 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(0, 85, __pyx_L1_error)
   __pyx_v_self->row = __pyx_t_1;
 
-  /* "kafkatools/core/producer/_send_kernel.py":71
+  /* "kafkatools/core/producer/_send_kernel.py":83
  *     __slots__ = ("records", "row")
  * 
  *     def __init__(self, records: RecordRows, row: int) -> None:             # <<<<<<<<<<<<<<
@@ -6417,11 +6824,12 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture___ini
   return __pyx_r;
 }
 
-/* "kafkatools/core/producer/_send_kernel.pxd":15
+/* "kafkatools/core/producer/_send_kernel.pxd":16
  * 
  * cdef class RowFuture:
  *     cdef public object records             # <<<<<<<<<<<<<<
  *     cdef public Py_ssize_t row
+ * 
 */
 
 /* Python wrapper */
@@ -6579,10 +6987,12 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture_7reco
   return __pyx_r;
 }
 
-/* "kafkatools/core/producer/_send_kernel.pxd":16
+/* "kafkatools/core/producer/_send_kernel.pxd":17
  * cdef class RowFuture:
  *     cdef public object records
  *     cdef public Py_ssize_t row             # <<<<<<<<<<<<<<
+ * 
+ * cdef class OpenRows:
 */
 
 /* Python wrapper */
@@ -6616,7 +7026,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture
       __Pyx_INCREF(__pyx_t_1);
       __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
       /*try:*/ {
-        __pyx_t_2 = PyLong_FromSsize_t(__pyx_v_self->row); if (unlikely(!__pyx_t_2)) __PYX_ERR(1, 16, __pyx_L4_error)
+        __pyx_t_2 = PyLong_FromSsize_t(__pyx_v_self->row); if (unlikely(!__pyx_t_2)) __PYX_ERR(1, 17, __pyx_L4_error)
         __Pyx_GOTREF(__pyx_t_2);
         {
           PyObject *__pyx_temp;
@@ -6689,7 +7099,7 @@ static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture_3row_
       __Pyx_INCREF(__pyx_t_1);
       __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
       /*try:*/ {
-        __pyx_t_2 = __Pyx_PyIndex_AsSsize_t(__pyx_v_value); if (unlikely((__pyx_t_2 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(1, 16, __pyx_L4_error)
+        __pyx_t_2 = __Pyx_PyIndex_AsSsize_t(__pyx_v_value); if (unlikely((__pyx_t_2 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(1, 17, __pyx_L4_error)
         __pyx_v_self->row = __pyx_t_2;
       }
       /*finally:*/ {
@@ -7178,12 +7588,1790 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_9RowFuture
   return __pyx_r;
 }
 
+/* "kafkatools/core/producer/_send_kernel.py":94
+ *     __slots__ = ("collected", "lock", "make_future")
+ * 
+ *     def __init__(             # <<<<<<<<<<<<<<
+ *         self,
+ *         collected: Mapping[str, RecordRows],
+*/
+
+/* Python wrapper */
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_1__init__(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL_TPNEW
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_1__init__(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL_TPNEW
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+) {
+  PyObject *__pyx_v_collected = 0;
+  PyObject *__pyx_v_lock = 0;
+  PyObject *__pyx_v_make_future = 0;
+  #if !CYTHON_VECTORCALL_TPNEW
+  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
+  #endif
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject* values[3] = {0,0,0};
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__init__ (wrapper)", 0);
+  #if !CYTHON_VECTORCALL_TPNEW
+  #if CYTHON_ASSUME_SAFE_SIZE
+  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
+  #else
+  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return -1;
+  #endif
+  #endif
+  __pyx_kwvalues = __Pyx_KwValues_FASTCALL_TPNEW(__pyx_args, __pyx_nargs);
+  {
+    PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_collected,&__pyx_mstate_global->__pyx_n_u_lock,&__pyx_mstate_global->__pyx_n_u_make_future,0};
+    const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL_TPNEW(__pyx_kwds) : 0;
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 94, __pyx_L3_error)
+    if (__pyx_kwds_len > 0) {
+      switch (__pyx_nargs) {
+        case  3:
+        values[2] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 2);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 94, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  2:
+        values[1] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 1);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 94, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  1:
+        values[0] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 0);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 94, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  0: break;
+        default: goto __pyx_L5_argtuple_error;
+      }
+      const Py_ssize_t kwd_pos_args = __pyx_nargs;
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "__init__", 0) < (0)) __PYX_ERR(0, 94, __pyx_L3_error)
+      for (Py_ssize_t i = __pyx_nargs; i < 3; i++) {
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("__init__", 1, 3, 3, i); __PYX_ERR(0, 94, __pyx_L3_error) }
+      }
+    } else if (unlikely(__pyx_nargs != 3)) {
+      goto __pyx_L5_argtuple_error;
+    } else {
+      values[0] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 0);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 94, __pyx_L3_error)
+      values[1] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 1);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 94, __pyx_L3_error)
+      values[2] = __Pyx_ArgRef_FASTCALL_TPNEW(__pyx_args, 2);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 94, __pyx_L3_error)
+    }
+    __pyx_v_collected = values[0];
+    __pyx_v_lock = values[1];
+    __pyx_v_make_future = values[2];
+  }
+  goto __pyx_L6_skip;
+  __pyx_L5_argtuple_error:;
+  __Pyx_RaiseArgtupleInvalid("__init__", 1, 3, 3, __pyx_nargs); __PYX_ERR(0, 94, __pyx_L3_error)
+  __pyx_L6_skip:;
+  goto __pyx_L4_argument_unpacking_done;
+  __pyx_L3_error:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.__init__", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __Pyx_RefNannyFinishContext();
+  return -1;
+  __pyx_L4_argument_unpacking_done:;
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows___init__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self), __pyx_v_collected, __pyx_v_lock, __pyx_v_make_future);
+
+  /* function exit code */
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows___init__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_collected, PyObject *__pyx_v_lock, PyObject *__pyx_v_make_future) {
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("__init__", 0);
+
+  /* "kafkatools/core/producer/_send_kernel.py":100
+ *         make_future: Callable[[RecordRows, int], RecordFuture],
+ *     ) -> None:
+ *         self.collected = collected             # <<<<<<<<<<<<<<
+ *         self.lock = lock
+ *         self.make_future = make_future
+*/
+  __pyx_t_1 = __pyx_v_collected;
+  __Pyx_INCREF(__pyx_t_1);
+  if (!(likely(PyDict_CheckExact(__pyx_t_1))||((__pyx_t_1) == Py_None) || __Pyx_RaiseUnexpectedTypeError("dict", __pyx_t_1))) __PYX_ERR(0, 100, __pyx_L1_error)
+  __Pyx_GIVEREF(__pyx_t_1);
+  __Pyx_GOTREF(__pyx_v_self->collected);
+  __Pyx_DECREF_SET(__pyx_v_self->collected, ((PyObject*)__pyx_t_1));
+  __pyx_t_1 = 0;
+
+  /* "kafkatools/core/producer/_send_kernel.py":101
+ *     ) -> None:
+ *         self.collected = collected
+ *         self.lock = lock             # <<<<<<<<<<<<<<
+ *         self.make_future = make_future
+ * 
+*/
+  __Pyx_INCREF(__pyx_v_lock);
+  __Pyx_GIVEREF(__pyx_v_lock);
+  __Pyx_GOTREF(__pyx_v_self->lock);
+  __Pyx_DECREF_SET(__pyx_v_self->lock, __pyx_v_lock);
+
+  /* "kafkatools/core/producer/_send_kernel.py":102
+ *         self.collected = collected
+ *         self.lock = lock
+ *         self.make_future = make_future             # <<<<<<<<<<<<<<
+ * 
+ *     def accept(
+*/
+  __Pyx_INCREF(__pyx_v_make_future);
+  __Pyx_GIVEREF(__pyx_v_make_future);
+  __Pyx_GOTREF(__pyx_v_self->make_future);
+  __Pyx_DECREF_SET(__pyx_v_self->make_future, __pyx_v_make_future);
+
+  /* "kafkatools/core/producer/_send_kernel.py":94
+ *     __slots__ = ("collected", "lock", "make_future")
+ * 
+ *     def __init__(             # <<<<<<<<<<<<<<
+ *         self,
+ *         collected: Mapping[str, RecordRows],
+*/
+
+  /* function exit code */
+  __pyx_r = 0;
+  goto __pyx_L0;
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_1);
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.__init__", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = -1;
+  __pyx_L0:;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* "kafkatools/core/producer/_send_kernel.py":104
+ *         self.make_future = make_future
+ * 
+ *     def accept(             # <<<<<<<<<<<<<<
+ *         self,
+ *         topic: str,
+*/
+
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_3accept(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_accept(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_topic, PyObject *__pyx_v_partition, PyObject *__pyx_v_key, PyObject *__pyx_v_value, PY_LONG_LONG __pyx_v_timestamp, PyObject *__pyx_v_callback, int __pyx_skip_dispatch) {
+  struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v_records = 0;
+  Py_ssize_t __pyx_v_row;
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  PyObject *__pyx_t_2 = NULL;
+  PyObject *__pyx_t_3 = NULL;
+  PyObject *__pyx_t_4 = NULL;
+  PyObject *__pyx_t_5 = NULL;
+  size_t __pyx_t_6;
+  PyObject *__pyx_t_7 = NULL;
+  PyObject *__pyx_t_8 = NULL;
+  PyObject *__pyx_t_9 = NULL;
+  PyObject *__pyx_t_10 = NULL;
+  int __pyx_t_11;
+  Py_ssize_t __pyx_t_12;
+  PyObject *__pyx_t_13 = NULL;
+  int __pyx_t_14;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("accept", 0);
+  /* Check if called by wrapper */
+  if (unlikely(__pyx_skip_dispatch)) ;
+  /* Check if overridden in Python */
+  else if (
+  #if !CYTHON_USE_TYPE_SLOTS
+  unlikely(Py_TYPE(((PyObject *)__pyx_v_self)) != __pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows &&
+  __Pyx_PyType_HasFeature(Py_TYPE(((PyObject *)__pyx_v_self)), Py_TPFLAGS_HAVE_GC))
+  #else
+  unlikely(Py_TYPE(((PyObject *)__pyx_v_self))->tp_dictoffset != 0 || __Pyx_PyType_HasFeature(Py_TYPE(((PyObject *)__pyx_v_self)), (Py_TPFLAGS_IS_ABSTRACT | Py_TPFLAGS_HEAPTYPE)))
+  #endif
+  ) {
+    #if CYTHON_USE_DICT_VERSIONS && CYTHON_USE_PYTYPE_LOOKUP && CYTHON_USE_TYPE_SLOTS
+    static PY_UINT64_T __pyx_tp_dict_version = __PYX_DICT_VERSION_INIT, __pyx_obj_dict_version = __PYX_DICT_VERSION_INIT;
+    if (unlikely(!__Pyx_object_dict_version_matches(((PyObject *)__pyx_v_self), __pyx_tp_dict_version, __pyx_obj_dict_version))) {
+      PY_UINT64_T __pyx_typedict_guard = __Pyx_get_tp_dict_version(((PyObject *)__pyx_v_self));
+      #endif
+      __pyx_t_1 = __Pyx_PyObject_GetAttrStr(((PyObject *)__pyx_v_self), __pyx_mstate_global->__pyx_n_u_accept); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 104, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_1);
+      if (!__Pyx_IsSameCFunction(__pyx_t_1, (void(*)(void)) __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_3accept)) {
+        __pyx_t_3 = NULL;
+        __Pyx_INCREF(__pyx_t_1);
+        __pyx_t_4 = __pyx_t_1; 
+        __pyx_t_5 = __Pyx_PyLong_From_PY_LONG_LONG(__pyx_v_timestamp); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 104, __pyx_L1_error)
+        __Pyx_GOTREF(__pyx_t_5);
+        __pyx_t_6 = 1;
+        #if CYTHON_UNPACK_METHODS
+        if (unlikely(PyMethod_Check(__pyx_t_4))) {
+          __pyx_t_3 = PyMethod_GET_SELF(__pyx_t_4);
+          assert(__pyx_t_3);
+          PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_4);
+          __Pyx_INCREF(__pyx_t_3);
+          __Pyx_INCREF(__pyx__function);
+          __Pyx_DECREF_SET(__pyx_t_4, __pyx__function);
+          __pyx_t_6 = 0;
+        }
+        #endif
+        {
+          PyObject *__pyx_callargs[7] = {__pyx_t_3, __pyx_v_topic, __pyx_v_partition, __pyx_v_key, __pyx_v_value, __pyx_t_5, __pyx_v_callback};
+          __pyx_t_2 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_4, __pyx_callargs+__pyx_t_6, (7-__pyx_t_6) | (__pyx_t_6*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+          __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
+          __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
+          __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+          if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 104, __pyx_L1_error)
+          __Pyx_GOTREF(__pyx_t_2);
+        }
+        {
+          PyObject *__pyx_temp;
+          {
+            __pyx_temp = __pyx_r;
+            __pyx_r = __pyx_t_2;
+          }
+          __Pyx_XDECREF(__pyx_temp);
+        }
+        __pyx_t_2 = 0;
+        __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+        goto __pyx_L0;
+      }
+      #if CYTHON_USE_DICT_VERSIONS && CYTHON_USE_PYTYPE_LOOKUP && CYTHON_USE_TYPE_SLOTS
+      __pyx_tp_dict_version = __Pyx_get_tp_dict_version(((PyObject *)__pyx_v_self));
+      __pyx_obj_dict_version = __Pyx_get_object_dict_version(((PyObject *)__pyx_v_self));
+      if (unlikely(__pyx_typedict_guard != __pyx_tp_dict_version)) {
+        __pyx_tp_dict_version = __pyx_obj_dict_version = __PYX_DICT_VERSION_INIT;
+      }
+      #endif
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+      #if CYTHON_USE_DICT_VERSIONS && CYTHON_USE_PYTYPE_LOOKUP && CYTHON_USE_TYPE_SLOTS
+    }
+    #endif
+  }
+
+  /* "kafkatools/core/producer/_send_kernel.py":114
+ *     ) -> RecordFuture | None:
+ *         """Add a record to those of its topic and return its future; None when a new collection has to be begun."""
+ *         with self.lock:             # <<<<<<<<<<<<<<
+ *             records = self.collected.get(topic)
+ *             if records is None:
+*/
+  /*with:*/ {
+    __pyx_t_7 = __Pyx_PyObject_LookupSpecial(__pyx_v_self->lock, __pyx_mstate_global->__pyx_n_u_exit); if (unlikely(!__pyx_t_7)) __PYX_ERR(0, 114, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_7);
+    __pyx_t_2 = NULL;
+    __pyx_t_4 = __Pyx_PyObject_LookupSpecial(__pyx_v_self->lock, __pyx_mstate_global->__pyx_n_u_enter); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 114, __pyx_L3_error)
+    __Pyx_GOTREF(__pyx_t_4);
+    __pyx_t_6 = 1;
+    #if CYTHON_UNPACK_METHODS
+    if (likely(PyMethod_Check(__pyx_t_4))) {
+      __pyx_t_2 = PyMethod_GET_SELF(__pyx_t_4);
+      assert(__pyx_t_2);
+      PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_4);
+      __Pyx_INCREF(__pyx_t_2);
+      __Pyx_INCREF(__pyx__function);
+      __Pyx_DECREF_SET(__pyx_t_4, __pyx__function);
+      __pyx_t_6 = 0;
+    }
+    #endif
+    {
+      PyObject *__pyx_callargs[2] = {__pyx_t_2, NULL};
+      __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_4, __pyx_callargs+__pyx_t_6, (1-__pyx_t_6) | (__pyx_t_6*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+      __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
+      __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+      if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 114, __pyx_L3_error)
+      __Pyx_GOTREF(__pyx_t_1);
+    }
+    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+    /*try:*/ {
+      {
+        __Pyx_PyThreadState_declare
+        __Pyx_PyThreadState_assign
+        __Pyx_ExceptionSave(&__pyx_t_8, &__pyx_t_9, &__pyx_t_10);
+        __Pyx_XGOTREF(__pyx_t_8);
+        __Pyx_XGOTREF(__pyx_t_9);
+        __Pyx_XGOTREF(__pyx_t_10);
+        /*try:*/ {
+
+          /* "kafkatools/core/producer/_send_kernel.py":115
+ *         """Add a record to those of its topic and return its future; None when a new collection has to be begun."""
+ *         with self.lock:
+ *             records = self.collected.get(topic)             # <<<<<<<<<<<<<<
+ *             if records is None:
+ *                 return None
+*/
+          if (unlikely(__pyx_v_self->collected == Py_None)) {
+            PyErr_Format(PyExc_AttributeError, "\047NoneType\047 object has no attribute \047%.30s\047", "get");
+            __PYX_ERR(0, 115, __pyx_L7_error)
+          }
+          __pyx_t_1 = __Pyx_PyDict_GetItemDefault(__pyx_v_self->collected, __pyx_v_topic, Py_None); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 115, __pyx_L7_error)
+          __Pyx_GOTREF(__pyx_t_1);
+          if (!(likely(((__pyx_t_1) == Py_None) || likely(__Pyx_TypeTest(__pyx_t_1, __pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows))))) __PYX_ERR(0, 115, __pyx_L7_error)
+          __pyx_v_records = ((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *)__pyx_t_1);
+          __pyx_t_1 = 0;
+
+          /* "kafkatools/core/producer/_send_kernel.py":116
+ *         with self.lock:
+ *             records = self.collected.get(topic)
+ *             if records is None:             # <<<<<<<<<<<<<<
+ *                 return None
+ *             row = records.offer(partition, key, value, timestamp)
+*/
+          __pyx_t_11 = (((PyObject *)__pyx_v_records) == Py_None);
+          if (__pyx_t_11) {
+
+
+            /* "kafkatools/core/producer/_send_kernel.py":117
+ *             records = self.collected.get(topic)
+ *             if records is None:
+ *                 return None             # <<<<<<<<<<<<<<
+ *             row = records.offer(partition, key, value, timestamp)
+ *             if row < 0:
+*/
+            {
+              PyObject *__pyx_temp;
+              {
+                __pyx_temp = __pyx_r;
+                __pyx_r = Py_None; __Pyx_INCREF(Py_None);
+              }
+              __Pyx_XDECREF(__pyx_temp);
+            }
+            goto __pyx_L11_try_return;
+
+            /* "kafkatools/core/producer/_send_kernel.py":116
+ *         with self.lock:
+ *             records = self.collected.get(topic)
+ *             if records is None:             # <<<<<<<<<<<<<<
+ *                 return None
+ *             row = records.offer(partition, key, value, timestamp)
+*/
+          }
+
+          /* "kafkatools/core/producer/_send_kernel.py":118
+ *             if records is None:
+ *                 return None
+ *             row = records.offer(partition, key, value, timestamp)             # <<<<<<<<<<<<<<
+ *             if row < 0:
+ *                 return None
+*/
+          __pyx_t_12 = ((struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_RecordRows *)__pyx_v_records->__pyx_vtab)->offer(__pyx_v_records, __pyx_v_partition, __pyx_v_key, __pyx_v_value, __pyx_v_timestamp, 0); if (unlikely(__pyx_t_12 == ((Py_ssize_t)-2L))) __PYX_ERR(0, 118, __pyx_L7_error)
+          __pyx_v_row = __pyx_t_12;
+
+          /* "kafkatools/core/producer/_send_kernel.py":119
+ *                 return None
+ *             row = records.offer(partition, key, value, timestamp)
+ *             if row < 0:             # <<<<<<<<<<<<<<
+ *                 return None
+ *             if callback is not None:
+*/
+          __pyx_t_11 = (__pyx_v_row < 0);
+
+          if (__pyx_t_11) {
+
+
+            /* "kafkatools/core/producer/_send_kernel.py":120
+ *             row = records.offer(partition, key, value, timestamp)
+ *             if row < 0:
+ *                 return None             # <<<<<<<<<<<<<<
+ *             if callback is not None:
+ *                 records.callbacks[row] = callback
+*/
+            {
+              PyObject *__pyx_temp;
+              {
+                __pyx_temp = __pyx_r;
+                __pyx_r = Py_None; __Pyx_INCREF(Py_None);
+              }
+              __Pyx_XDECREF(__pyx_temp);
+            }
+            goto __pyx_L11_try_return;
+
+            /* "kafkatools/core/producer/_send_kernel.py":119
+ *                 return None
+ *             row = records.offer(partition, key, value, timestamp)
+ *             if row < 0:             # <<<<<<<<<<<<<<
+ *                 return None
+ *             if callback is not None:
+*/
+          }
+
+          /* "kafkatools/core/producer/_send_kernel.py":121
+ *             if row < 0:
+ *                 return None
+ *             if callback is not None:             # <<<<<<<<<<<<<<
+ *                 records.callbacks[row] = callback
+ *             return self.make_future(records, row)
+*/
+          __pyx_t_11 = (__pyx_v_callback != Py_None);
+          if (__pyx_t_11) {
+
+
+            /* "kafkatools/core/producer/_send_kernel.py":122
+ *                 return None
+ *             if callback is not None:
+ *                 records.callbacks[row] = callback             # <<<<<<<<<<<<<<
+ *             return self.make_future(records, row)
+*/
+            if (unlikely(__pyx_v_records->callbacks == Py_None)) {
+              PyErr_SetString(PyExc_TypeError, "\047NoneType\047 object is not subscriptable");
+              __PYX_ERR(0, 122, __pyx_L7_error)
+            }
+            __pyx_t_1 = PyLong_FromSsize_t(__pyx_v_row); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 122, __pyx_L7_error)
+            __Pyx_GOTREF(__pyx_t_1);
+            if (unlikely((PyDict_SetItem(__pyx_v_records->callbacks, __pyx_t_1, __pyx_v_callback) < 0))) __PYX_ERR(0, 122, __pyx_L7_error)
+            __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+
+            /* "kafkatools/core/producer/_send_kernel.py":121
+ *             if row < 0:
+ *                 return None
+ *             if callback is not None:             # <<<<<<<<<<<<<<
+ *                 records.callbacks[row] = callback
+ *             return self.make_future(records, row)
+*/
+          }
+
+          /* "kafkatools/core/producer/_send_kernel.py":123
+ *             if callback is not None:
+ *                 records.callbacks[row] = callback
+ *             return self.make_future(records, row)             # <<<<<<<<<<<<<<
+*/
+          __pyx_t_4 = NULL;
+          __Pyx_INCREF(__pyx_v_self->make_future);
+          __pyx_t_2 = __pyx_v_self->make_future; 
+          __pyx_t_5 = PyLong_FromSsize_t(__pyx_v_row); if (unlikely(!__pyx_t_5)) __PYX_ERR(0, 123, __pyx_L7_error)
+          __Pyx_GOTREF(__pyx_t_5);
+          __pyx_t_6 = 1;
+          #if CYTHON_UNPACK_METHODS
+          if (likely(PyMethod_Check(__pyx_t_2))) {
+            __pyx_t_4 = PyMethod_GET_SELF(__pyx_t_2);
+            assert(__pyx_t_4);
+            PyObject* __pyx__function = PyMethod_GET_FUNCTION(__pyx_t_2);
+            __Pyx_INCREF(__pyx_t_4);
+            __Pyx_INCREF(__pyx__function);
+            __Pyx_DECREF_SET(__pyx_t_2, __pyx__function);
+            __pyx_t_6 = 0;
+          }
+          #endif
+          {
+            PyObject *__pyx_callargs[3] = {__pyx_t_4, ((PyObject *)__pyx_v_records), __pyx_t_5};
+            __pyx_t_1 = __Pyx_PyObject_FastCall((PyObject*)__pyx_t_2, __pyx_callargs+__pyx_t_6, (3-__pyx_t_6) | (__pyx_t_6*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+            __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
+            __Pyx_DECREF(__pyx_t_5); __pyx_t_5 = 0;
+            __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+            if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 123, __pyx_L7_error)
+            __Pyx_GOTREF(__pyx_t_1);
+          }
+          {
+            PyObject *__pyx_temp;
+            {
+              __pyx_temp = __pyx_r;
+              __pyx_r = __pyx_t_1;
+            }
+            __Pyx_XDECREF(__pyx_temp);
+          }
+          __pyx_t_1 = 0;
+          goto __pyx_L11_try_return;
+
+          /* "kafkatools/core/producer/_send_kernel.py":114
+ *     ) -> RecordFuture | None:
+ *         """Add a record to those of its topic and return its future; None when a new collection has to be begun."""
+ *         with self.lock:             # <<<<<<<<<<<<<<
+ *             records = self.collected.get(topic)
+ *             if records is None:
+*/
+        }
+        __pyx_L7_error:;
+        __Pyx_XDECREF(__pyx_t_1); __pyx_t_1 = 0;
+        __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
+        __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
+        __Pyx_XDECREF(__pyx_t_4); __pyx_t_4 = 0;
+        __Pyx_XDECREF(__pyx_t_5); __pyx_t_5 = 0;
+        /*except:*/ {
+          __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.accept", __pyx_clineno, __pyx_lineno, __pyx_filename);
+          if (__Pyx_GetException(&__pyx_t_1, &__pyx_t_2, &__pyx_t_5) < 0) __PYX_ERR(0, 114, __pyx_L9_except_error)
+          __Pyx_XGOTREF(__pyx_t_1);
+          __Pyx_XGOTREF(__pyx_t_2);
+          __Pyx_XGOTREF(__pyx_t_5);
+          {
+            PyObject* __pyx_temp[3] = {__pyx_t_1, __pyx_t_2, __pyx_t_5};
+            __pyx_t_4 = __Pyx_PyTuple_FromArray(__pyx_temp, 3); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 114, __pyx_L9_except_error)
+            __Pyx_GOTREF(__pyx_t_4);
+          }
+          __pyx_t_13 = __Pyx_PyObject_Call(__pyx_t_7, __pyx_t_4, NULL);
+          __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
+          __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+          if (unlikely(!__pyx_t_13)) __PYX_ERR(0, 114, __pyx_L9_except_error)
+          __Pyx_GOTREF(__pyx_t_13);
+          __pyx_t_11 = __Pyx_PyObject_IsTrue(__pyx_t_13);
+          __Pyx_DECREF(__pyx_t_13); __pyx_t_13 = 0;
+          if (__pyx_t_11 < (0)) __PYX_ERR(0, 114, __pyx_L9_except_error)
+          __pyx_t_14 = (!__pyx_t_11);
+
+
+          if (unlikely(__pyx_t_14)) {
+
+            __Pyx_GIVEREF(__pyx_t_1);
+            __Pyx_GIVEREF(__pyx_t_2);
+            __Pyx_XGIVEREF(__pyx_t_5);
+            __Pyx_ErrRestoreWithState(__pyx_t_1, __pyx_t_2, __pyx_t_5);
+            __pyx_t_1 = 0;  __pyx_t_2 = 0;  __pyx_t_5 = 0; 
+            __PYX_ERR(0, 114, __pyx_L9_except_error)
+          }
+          __Pyx_XDECREF(__pyx_t_1); __pyx_t_1 = 0;
+          __Pyx_XDECREF(__pyx_t_2); __pyx_t_2 = 0;
+          __Pyx_XDECREF(__pyx_t_5); __pyx_t_5 = 0;
+          goto __pyx_L8_exception_handled;
+        }
+        __pyx_L9_except_error:;
+        __Pyx_XGIVEREF(__pyx_t_8);
+        __Pyx_XGIVEREF(__pyx_t_9);
+        __Pyx_XGIVEREF(__pyx_t_10);
+        __Pyx_ExceptionReset(__pyx_t_8, __pyx_t_9, __pyx_t_10);
+        goto __pyx_L1_error;
+        __pyx_L11_try_return:;
+        __Pyx_XGIVEREF(__pyx_t_8);
+        __Pyx_XGIVEREF(__pyx_t_9);
+        __Pyx_XGIVEREF(__pyx_t_10);
+        __Pyx_ExceptionReset(__pyx_t_8, __pyx_t_9, __pyx_t_10);
+        goto __pyx_L4_return;
+        __pyx_L8_exception_handled:;
+        __Pyx_XGIVEREF(__pyx_t_8);
+        __Pyx_XGIVEREF(__pyx_t_9);
+        __Pyx_XGIVEREF(__pyx_t_10);
+        __Pyx_ExceptionReset(__pyx_t_8, __pyx_t_9, __pyx_t_10);
+      }
+    }
+    /*finally:*/ {
+      /*normal exit:*/{
+        if (__pyx_t_7) {
+          __pyx_t_10 = __Pyx_PyObject_Call(__pyx_t_7, __pyx_mstate_global->__pyx_tuple[0], NULL);
+          __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
+          if (unlikely(!__pyx_t_10)) __PYX_ERR(0, 114, __pyx_L1_error)
+          __Pyx_GOTREF(__pyx_t_10);
+          __Pyx_DECREF(__pyx_t_10); __pyx_t_10 = 0;
+        }
+        goto __pyx_L6;
+      }
+      __pyx_L4_return: {
+        __pyx_t_10 = __pyx_r;
+        __pyx_r = 0;
+        if (__pyx_t_7) {
+          __pyx_t_9 = __Pyx_PyObject_Call(__pyx_t_7, __pyx_mstate_global->__pyx_tuple[0], NULL);
+          __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
+          if (unlikely(!__pyx_t_9)) __PYX_ERR(0, 114, __pyx_L1_error)
+          __Pyx_GOTREF(__pyx_t_9);
+          __Pyx_DECREF(__pyx_t_9); __pyx_t_9 = 0;
+        }
+        __pyx_r = __pyx_t_10;
+        __pyx_t_10 = 0;
+        goto __pyx_L0;
+      }
+      __pyx_L6:;
+    }
+    goto __pyx_L19;
+    __pyx_L3_error:;
+    __Pyx_DECREF(__pyx_t_7); __pyx_t_7 = 0;
+    goto __pyx_L1_error;
+    __pyx_L19:;
+  }
+
+  /* "kafkatools/core/producer/_send_kernel.py":104
+ *         self.make_future = make_future
+ * 
+ *     def accept(             # <<<<<<<<<<<<<<
+ *         self,
+ *         topic: str,
+*/
+
+  /* function exit code */
+  __pyx_r = Py_None; __Pyx_INCREF(Py_None);
+  goto __pyx_L0;
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_1);
+  __Pyx_XDECREF(__pyx_t_2);
+  __Pyx_XDECREF(__pyx_t_3);
+  __Pyx_XDECREF(__pyx_t_4);
+  __Pyx_XDECREF(__pyx_t_5);
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.accept", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = 0;
+  __pyx_L0:;
+  __Pyx_XDECREF((PyObject *)__pyx_v_records);
+
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_3accept(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+PyDoc_STRVAR(__pyx_doc_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_2accept, "Add a record to those of its topic and return its future; None when a new collection has to be begun.");
+static PyMethodDef __pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_3accept = {"accept", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_3accept, __Pyx_METH_FASTCALL|METH_KEYWORDS, __pyx_doc_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_2accept};
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_3accept(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+) {
+  PyObject *__pyx_v_topic = 0;
+  PyObject *__pyx_v_partition = 0;
+  PyObject *__pyx_v_key = 0;
+  PyObject *__pyx_v_value = 0;
+  PY_LONG_LONG __pyx_v_timestamp;
+  PyObject *__pyx_v_callback = 0;
+  #if !CYTHON_VECTORCALL
+  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
+  #endif
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject* values[6] = {0,0,0,0,0,0};
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("accept (wrapper)", 0);
+  #if !CYTHON_VECTORCALL
+  #if CYTHON_ASSUME_SAFE_SIZE
+  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
+  #else
+  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return NULL;
+  #endif
+  #endif
+  __pyx_kwvalues = __Pyx_KwValues_FASTCALL(__pyx_args, __pyx_nargs);
+  {
+    PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_topic,&__pyx_mstate_global->__pyx_n_u_partition,&__pyx_mstate_global->__pyx_n_u_key,&__pyx_mstate_global->__pyx_n_u_value,&__pyx_mstate_global->__pyx_n_u_timestamp,&__pyx_mstate_global->__pyx_n_u_callback,0};
+    const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(0, 104, __pyx_L3_error)
+    if (__pyx_kwds_len > 0) {
+      switch (__pyx_nargs) {
+        case  6:
+        values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 104, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  5:
+        values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 104, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  4:
+        values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 104, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  3:
+        values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 104, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  2:
+        values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 104, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  1:
+        values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 104, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  0: break;
+        default: goto __pyx_L5_argtuple_error;
+      }
+      const Py_ssize_t kwd_pos_args = __pyx_nargs;
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "accept", 0) < (0)) __PYX_ERR(0, 104, __pyx_L3_error)
+      for (Py_ssize_t i = __pyx_nargs; i < 6; i++) {
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("accept", 1, 6, 6, i); __PYX_ERR(0, 104, __pyx_L3_error) }
+      }
+    } else if (unlikely(__pyx_nargs != 6)) {
+      goto __pyx_L5_argtuple_error;
+    } else {
+      values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(0, 104, __pyx_L3_error)
+      values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(0, 104, __pyx_L3_error)
+      values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(0, 104, __pyx_L3_error)
+      values[3] = __Pyx_ArgRef_FASTCALL(__pyx_args, 3);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[3])) __PYX_ERR(0, 104, __pyx_L3_error)
+      values[4] = __Pyx_ArgRef_FASTCALL(__pyx_args, 4);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[4])) __PYX_ERR(0, 104, __pyx_L3_error)
+      values[5] = __Pyx_ArgRef_FASTCALL(__pyx_args, 5);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[5])) __PYX_ERR(0, 104, __pyx_L3_error)
+    }
+    __pyx_v_topic = values[0];
+    __pyx_v_partition = values[1];
+    __pyx_v_key = values[2];
+    __pyx_v_value = values[3];
+    __pyx_v_timestamp = __Pyx_PyLong_As_PY_LONG_LONG(values[4]); if (unlikely((__pyx_v_timestamp == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(0, 110, __pyx_L3_error)
+    __pyx_v_callback = values[5];
+  }
+  goto __pyx_L6_skip;
+  __pyx_L5_argtuple_error:;
+  __Pyx_RaiseArgtupleInvalid("accept", 1, 6, 6, __pyx_nargs); __PYX_ERR(0, 104, __pyx_L3_error)
+  __pyx_L6_skip:;
+  goto __pyx_L4_argument_unpacking_done;
+  __pyx_L3_error:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.accept", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __Pyx_RefNannyFinishContext();
+  return NULL;
+  __pyx_L4_argument_unpacking_done:;
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_2accept(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self), __pyx_v_topic, __pyx_v_partition, __pyx_v_key, __pyx_v_value, __pyx_v_timestamp, __pyx_v_callback);
+
+  /* function exit code */
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_2accept(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_topic, PyObject *__pyx_v_partition, PyObject *__pyx_v_key, PyObject *__pyx_v_value, PY_LONG_LONG __pyx_v_timestamp, PyObject *__pyx_v_callback) {
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("accept", 0);
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_accept(__pyx_v_self, __pyx_v_topic, __pyx_v_partition, __pyx_v_key, __pyx_v_value, __pyx_v_timestamp, __pyx_v_callback, 1); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 104, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_1);
+  {
+    PyObject *__pyx_temp;
+    {
+      __pyx_temp = __pyx_r;
+      __pyx_r = __pyx_t_1;
+    }
+    __Pyx_XDECREF(__pyx_temp);
+  }
+  __pyx_t_1 = 0;
+  goto __pyx_L0;
+
+  /* function exit code */
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_1);
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.accept", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = NULL;
+  __pyx_L0:;
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* "kafkatools/core/producer/_send_kernel.pxd":20
+ * 
+ * cdef class OpenRows:
+ *     cdef public dict collected             # <<<<<<<<<<<<<<
+ *     cdef public object lock, make_future
+ *     @cython.locals(records=RecordRows, row=Py_ssize_t)
+*/
+
+/* Python wrapper */
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_1__get__(PyObject *__pyx_v_self); /*proto*/
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_1__get__(PyObject *__pyx_v_self) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__get__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected___get__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected___get__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self) {
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  PyObject *__pyx_t_2 = NULL;
+  __Pyx_RefNannySetupContext("__get__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        {
+          PyObject *__pyx_temp;
+          {
+            __pyx_temp = __pyx_r;
+            __Pyx_INCREF(__pyx_v_self->collected);
+            __pyx_r = __pyx_v_self->collected;
+          }
+          __Pyx_XDECREF(__pyx_temp);
+        }
+        __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+        goto __pyx_L3_return;
+      }
+      /*finally:*/ {
+        __pyx_L3_return: {
+          __pyx_t_2 = __pyx_r;
+          __pyx_r = 0;
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          __pyx_r = __pyx_t_2;
+          __pyx_t_2 = 0;
+          goto __pyx_L0;
+        }
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_L0:;
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_3__set__(PyObject *__pyx_v_self, PyObject *__pyx_v_value); /*proto*/
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_3__set__(PyObject *__pyx_v_self, PyObject *__pyx_v_value) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__set__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_2__set__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self), ((PyObject *)__pyx_v_value));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_value) {
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  PyObject *__pyx_t_2 = NULL;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("__set__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        __pyx_t_2 = __pyx_v_value;
+        __Pyx_INCREF(__pyx_t_2);
+        if (!(likely(PyDict_CheckExact(__pyx_t_2))||((__pyx_t_2) == Py_None) || __Pyx_RaiseUnexpectedTypeError("dict", __pyx_t_2))) __PYX_ERR(1, 20, __pyx_L4_error)
+        __Pyx_GIVEREF(__pyx_t_2);
+        __Pyx_GOTREF(__pyx_v_self->collected);
+        __Pyx_DECREF_SET(__pyx_v_self->collected, ((PyObject*)__pyx_t_2));
+        __pyx_t_2 = 0;
+      }
+      /*finally:*/ {
+        /*normal exit:*/{
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L5;
+        }
+        __pyx_L4_error: {
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L1_error;
+        }
+        __pyx_L5:;
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_r = 0;
+  goto __pyx_L0;
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_1);
+  __Pyx_XDECREF(__pyx_t_2);
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.collected.__set__", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = -1;
+  __pyx_L0:;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_5__del__(PyObject *__pyx_v_self); /*proto*/
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_5__del__(PyObject *__pyx_v_self) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__del__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_4__del__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_4__del__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self) {
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  __Pyx_RefNannySetupContext("__del__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        __Pyx_INCREF(Py_None);
+        __Pyx_GIVEREF(Py_None);
+        __Pyx_GOTREF(__pyx_v_self->collected);
+        __Pyx_DECREF_SET(__pyx_v_self->collected, ((PyObject*)Py_None));
+      }
+      /*finally:*/ {
+        /*normal exit:*/{
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L5;
+        }
+        __pyx_L5:;
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_r = 0;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* "kafkatools/core/producer/_send_kernel.pxd":21
+ * cdef class OpenRows:
+ *     cdef public dict collected
+ *     cdef public object lock, make_future             # <<<<<<<<<<<<<<
+ *     @cython.locals(records=RecordRows, row=Py_ssize_t)
+ *     cpdef accept(self, topic, partition, key, value, long long timestamp, callback)
+*/
+
+/* Python wrapper */
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_1__get__(PyObject *__pyx_v_self); /*proto*/
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_1__get__(PyObject *__pyx_v_self) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__get__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock___get__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock___get__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self) {
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  PyObject *__pyx_t_2 = NULL;
+  __Pyx_RefNannySetupContext("__get__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        {
+          PyObject *__pyx_temp;
+          {
+            __pyx_temp = __pyx_r;
+            __Pyx_INCREF(__pyx_v_self->lock);
+            __pyx_r = __pyx_v_self->lock;
+          }
+          __Pyx_XDECREF(__pyx_temp);
+        }
+        __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+        goto __pyx_L3_return;
+      }
+      /*finally:*/ {
+        __pyx_L3_return: {
+          __pyx_t_2 = __pyx_r;
+          __pyx_r = 0;
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          __pyx_r = __pyx_t_2;
+          __pyx_t_2 = 0;
+          goto __pyx_L0;
+        }
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_L0:;
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_3__set__(PyObject *__pyx_v_self, PyObject *__pyx_v_value); /*proto*/
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_3__set__(PyObject *__pyx_v_self, PyObject *__pyx_v_value) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__set__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_2__set__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self), ((PyObject *)__pyx_v_value));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_value) {
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  __Pyx_RefNannySetupContext("__set__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        __Pyx_INCREF(__pyx_v_value);
+        __Pyx_GIVEREF(__pyx_v_value);
+        __Pyx_GOTREF(__pyx_v_self->lock);
+        __Pyx_DECREF_SET(__pyx_v_self->lock, __pyx_v_value);
+      }
+      /*finally:*/ {
+        /*normal exit:*/{
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L5;
+        }
+        __pyx_L5:;
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_r = 0;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_5__del__(PyObject *__pyx_v_self); /*proto*/
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_5__del__(PyObject *__pyx_v_self) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__del__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_4__del__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_4__del__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self) {
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  __Pyx_RefNannySetupContext("__del__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        __Pyx_INCREF(Py_None);
+        __Pyx_GIVEREF(Py_None);
+        __Pyx_GOTREF(__pyx_v_self->lock);
+        __Pyx_DECREF_SET(__pyx_v_self->lock, Py_None);
+      }
+      /*finally:*/ {
+        /*normal exit:*/{
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L5;
+        }
+        __pyx_L5:;
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_r = 0;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_1__get__(PyObject *__pyx_v_self); /*proto*/
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_1__get__(PyObject *__pyx_v_self) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__get__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future___get__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future___get__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self) {
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  PyObject *__pyx_t_2 = NULL;
+  __Pyx_RefNannySetupContext("__get__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        {
+          PyObject *__pyx_temp;
+          {
+            __pyx_temp = __pyx_r;
+            __Pyx_INCREF(__pyx_v_self->make_future);
+            __pyx_r = __pyx_v_self->make_future;
+          }
+          __Pyx_XDECREF(__pyx_temp);
+        }
+        __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+        goto __pyx_L3_return;
+      }
+      /*finally:*/ {
+        __pyx_L3_return: {
+          __pyx_t_2 = __pyx_r;
+          __pyx_r = 0;
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          __pyx_r = __pyx_t_2;
+          __pyx_t_2 = 0;
+          goto __pyx_L0;
+        }
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_L0:;
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_3__set__(PyObject *__pyx_v_self, PyObject *__pyx_v_value); /*proto*/
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_3__set__(PyObject *__pyx_v_self, PyObject *__pyx_v_value) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__set__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_2__set__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self), ((PyObject *)__pyx_v_value));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_2__set__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v_value) {
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  __Pyx_RefNannySetupContext("__set__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        __Pyx_INCREF(__pyx_v_value);
+        __Pyx_GIVEREF(__pyx_v_value);
+        __Pyx_GOTREF(__pyx_v_self->make_future);
+        __Pyx_DECREF_SET(__pyx_v_self->make_future, __pyx_v_value);
+      }
+      /*finally:*/ {
+        /*normal exit:*/{
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L5;
+        }
+        __pyx_L5:;
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_r = 0;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* Python wrapper */
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_5__del__(PyObject *__pyx_v_self); /*proto*/
+static int __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_5__del__(PyObject *__pyx_v_self) {
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__del__ (wrapper)", 0);
+  __pyx_kwvalues = __Pyx_KwValues_VARARGS(__pyx_args, __pyx_nargs);
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_4__del__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static int __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_4__del__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self) {
+  int __pyx_r;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  __Pyx_RefNannySetupContext("__del__", 0);
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+        __Pyx_INCREF(Py_None);
+        __Pyx_GIVEREF(Py_None);
+        __Pyx_GOTREF(__pyx_v_self->make_future);
+        __Pyx_DECREF_SET(__pyx_v_self->make_future, Py_None);
+      }
+      /*finally:*/ {
+        /*normal exit:*/{
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L5;
+        }
+        __pyx_L5:;
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* function exit code */
+  __pyx_r = 0;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* "(tree fragment)":1
+ * def __reduce_cython__(self):             # <<<<<<<<<<<<<<
+ *     cdef tuple state
+ *     cdef object _dict
+*/
+
+/* Python wrapper */
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_5__reduce_cython__(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+static PyMethodDef __pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_5__reduce_cython__ = {"__reduce_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_5__reduce_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0};
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_5__reduce_cython__(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+) {
+  #if !CYTHON_VECTORCALL
+  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
+  #endif
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__reduce_cython__ (wrapper)", 0);
+  #if !CYTHON_VECTORCALL
+  #if CYTHON_ASSUME_SAFE_SIZE
+  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
+  #else
+  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return NULL;
+  #endif
+  #endif
+  __pyx_kwvalues = __Pyx_KwValues_FASTCALL(__pyx_args, __pyx_nargs);
+  if (unlikely(__pyx_nargs > 0)) { __Pyx_RaiseArgtupleInvalid("__reduce_cython__", 1, 0, 0, __pyx_nargs); return NULL; }
+  const Py_ssize_t __pyx_kwds_len = unlikely(__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
+  if (unlikely(__pyx_kwds_len < 0)) return NULL;
+  if (unlikely(__pyx_kwds_len > 0)) {__Pyx_RejectKeywords("__reduce_cython__", __pyx_kwds); return NULL;}
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4__reduce_cython__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self));
+
+  /* function exit code */
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4__reduce_cython__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self) {
+  PyObject *__pyx_v_state = 0;
+  PyObject *__pyx_v__dict = 0;
+  int __pyx_v_use_setstate;
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  PyObject *__pyx_t_2 = NULL;
+  int __pyx_t_3;
+  int __pyx_t_4;
+  PyObject *__pyx_t_5 = NULL;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("__reduce_cython__", 0);
+
+  /* "(tree fragment)":5
+ *     cdef object _dict
+ *     cdef bint use_setstate
+ *     with CRITICAL_SECTION(self):             # <<<<<<<<<<<<<<
+ *         state = (self.collected, self.lock, self.make_future)
+ *         _dict = getattr(self, '__dict__', None)
+*/
+  {
+      __Pyx_PyCriticalSection __pyx_cs;
+      __pyx_t_1 = ((PyObject *)__pyx_v_self);
+      __Pyx_INCREF(__pyx_t_1);
+      __Pyx_PyCriticalSection_Begin(&__pyx_cs, (PyObject*)__pyx_t_1);
+      /*try:*/ {
+
+        /* "(tree fragment)":6
+ *     cdef bint use_setstate
+ *     with CRITICAL_SECTION(self):
+ *         state = (self.collected, self.lock, self.make_future)             # <<<<<<<<<<<<<<
+ *         _dict = getattr(self, '__dict__', None)
+ *     if _dict is not None and _dict:
+*/
+        __pyx_t_2 = PyTuple_New(3); if (unlikely(!__pyx_t_2)) __PYX_ERR(2, 6, __pyx_L4_error)
+        __Pyx_GOTREF(__pyx_t_2);
+        __Pyx_INCREF(__pyx_v_self->collected);
+        __Pyx_GIVEREF(__pyx_v_self->collected);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 0, __pyx_v_self->collected) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        __Pyx_INCREF(__pyx_v_self->lock);
+        __Pyx_GIVEREF(__pyx_v_self->lock);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 1, __pyx_v_self->lock) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        __Pyx_INCREF(__pyx_v_self->make_future);
+        __Pyx_GIVEREF(__pyx_v_self->make_future);
+        if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 2, __pyx_v_self->make_future) != (0)) __PYX_ERR(2, 6, __pyx_L4_error);
+        __pyx_v_state = ((PyObject*)__pyx_t_2);
+        __pyx_t_2 = 0;
+
+        /* "(tree fragment)":7
+ *     with CRITICAL_SECTION(self):
+ *         state = (self.collected, self.lock, self.make_future)
+ *         _dict = getattr(self, '__dict__', None)             # <<<<<<<<<<<<<<
+ *     if _dict is not None and _dict:
+ *         state += (_dict,)
+*/
+        __pyx_t_2 = __Pyx_GetAttr3(((PyObject *)__pyx_v_self), __pyx_mstate_global->__pyx_n_u_dict, Py_None); if (unlikely(!__pyx_t_2)) __PYX_ERR(2, 7, __pyx_L4_error)
+        __Pyx_GOTREF(__pyx_t_2);
+        __pyx_v__dict = __pyx_t_2;
+        __pyx_t_2 = 0;
+      }
+
+      /* "(tree fragment)":5
+ *     cdef object _dict
+ *     cdef bint use_setstate
+ *     with CRITICAL_SECTION(self):             # <<<<<<<<<<<<<<
+ *         state = (self.collected, self.lock, self.make_future)
+ *         _dict = getattr(self, '__dict__', None)
+*/
+      /*finally:*/ {
+        /*normal exit:*/{
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L5;
+        }
+        __pyx_L4_error: {
+          __Pyx_PyCriticalSection_End(&__pyx_cs);
+          goto __pyx_L1_error;
+        }
+        __pyx_L5:;
+      }
+      __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+  }
+
+  /* "(tree fragment)":8
+ *         state = (self.collected, self.lock, self.make_future)
+ *         _dict = getattr(self, '__dict__', None)
+ *     if _dict is not None and _dict:             # <<<<<<<<<<<<<<
+ *         state += (_dict,)
+ *         use_setstate = True
+*/
+  __pyx_t_4 = (__pyx_v__dict != Py_None);
+  if (__pyx_t_4) {
+
+  } else {
+
+    __pyx_t_3 = __pyx_t_4;
+
+    goto __pyx_L7_bool_binop_done;
+  }
+  __pyx_t_4 = __Pyx_PyObject_IsTrue(__pyx_v__dict); if (unlikely((__pyx_t_4 < 0))) __PYX_ERR(2, 8, __pyx_L1_error)
+
+  __pyx_t_3 = __pyx_t_4;
+
+  __pyx_L7_bool_binop_done:;
+  if (__pyx_t_3) {
+
+
+    /* "(tree fragment)":9
+ *         _dict = getattr(self, '__dict__', None)
+ *     if _dict is not None and _dict:
+ *         state += (_dict,)             # <<<<<<<<<<<<<<
+ *         use_setstate = True
+ *     else:
+*/
+    __pyx_t_1 = PyTuple_New(1); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 9, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_1);
+    __Pyx_INCREF(__pyx_v__dict);
+    __Pyx_GIVEREF(__pyx_v__dict);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 0, __pyx_v__dict) != (0)) __PYX_ERR(2, 9, __pyx_L1_error);
+    __pyx_t_2 = PyNumber_InPlaceAdd(__pyx_v_state, __pyx_t_1); if (unlikely(!__pyx_t_2)) __PYX_ERR(2, 9, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
+    __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+    __Pyx_DECREF_SET(__pyx_v_state, ((PyObject*)__pyx_t_2));
+    __pyx_t_2 = 0;
+
+    /* "(tree fragment)":10
+ *     if _dict is not None and _dict:
+ *         state += (_dict,)
+ *         use_setstate = True             # <<<<<<<<<<<<<<
+ *     else:
+ *         use_setstate = self.collected is not None or self.lock is not None or self.make_future is not None
+*/
+    __pyx_v_use_setstate = 1;
+
+    /* "(tree fragment)":8
+ *         state = (self.collected, self.lock, self.make_future)
+ *         _dict = getattr(self, '__dict__', None)
+ *     if _dict is not None and _dict:             # <<<<<<<<<<<<<<
+ *         state += (_dict,)
+ *         use_setstate = True
+*/
+    goto __pyx_L6;
+  }
+
+  /* "(tree fragment)":12
+ *         use_setstate = True
+ *     else:
+ *         use_setstate = self.collected is not None or self.lock is not None or self.make_future is not None             # <<<<<<<<<<<<<<
+ *     if use_setstate:
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, None), state
+*/
+  /*else*/ {
+    __pyx_t_4 = (__pyx_v_self->collected != ((PyObject*)Py_None));
+    if (!__pyx_t_4) {
+
+    } else {
+
+      __pyx_t_3 = __pyx_t_4;
+
+      goto __pyx_L9_bool_binop_done;
+    }
+    __pyx_t_4 = (__pyx_v_self->lock != Py_None);
+    if (!__pyx_t_4) {
+
+    } else {
+
+      __pyx_t_3 = __pyx_t_4;
+
+      goto __pyx_L9_bool_binop_done;
+    }
+    __pyx_t_4 = (__pyx_v_self->make_future != Py_None);
+
+    __pyx_t_3 = __pyx_t_4;
+
+    __pyx_L9_bool_binop_done:;
+    __pyx_v_use_setstate = __pyx_t_3;
+  }
+  __pyx_L6:;
+
+  /* "(tree fragment)":13
+ *     else:
+ *         use_setstate = self.collected is not None or self.lock is not None or self.make_future is not None
+ *     if use_setstate:             # <<<<<<<<<<<<<<
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, None), state
+ *     else:
+*/
+  if (__pyx_v_use_setstate) {
+
+    /* "(tree fragment)":14
+ *         use_setstate = self.collected is not None or self.lock is not None or self.make_future is not None
+ *     if use_setstate:
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, None), state             # <<<<<<<<<<<<<<
+ *     else:
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, state)
+*/
+    __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_OpenRows); if (unlikely(!__pyx_t_2)) __PYX_ERR(2, 14, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
+    __pyx_t_1 = PyTuple_New(3); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 14, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_1);
+    __Pyx_INCREF(((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self))));
+    __Pyx_GIVEREF(((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self))));
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 0, ((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self)))) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
+    __Pyx_INCREF(__pyx_mstate_global->__pyx_int_97600151);
+    __Pyx_GIVEREF(__pyx_mstate_global->__pyx_int_97600151);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 1, __pyx_mstate_global->__pyx_int_97600151) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
+    __Pyx_INCREF(Py_None);
+    __Pyx_GIVEREF(Py_None);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 2, Py_None) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
+    __pyx_t_5 = PyTuple_New(3); if (unlikely(!__pyx_t_5)) __PYX_ERR(2, 14, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_5);
+    __Pyx_GIVEREF(__pyx_t_2);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 0, __pyx_t_2) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
+    __Pyx_GIVEREF(__pyx_t_1);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 1, __pyx_t_1) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
+    __Pyx_INCREF(__pyx_v_state);
+    __Pyx_GIVEREF(__pyx_v_state);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_5, 2, __pyx_v_state) != (0)) __PYX_ERR(2, 14, __pyx_L1_error);
+    __pyx_t_2 = 0;
+    __pyx_t_1 = 0;
+    {
+      PyObject *__pyx_temp;
+      {
+        __pyx_temp = __pyx_r;
+        __pyx_r = __pyx_t_5;
+      }
+      __Pyx_XDECREF(__pyx_temp);
+    }
+    __pyx_t_5 = 0;
+    goto __pyx_L0;
+
+    /* "(tree fragment)":13
+ *     else:
+ *         use_setstate = self.collected is not None or self.lock is not None or self.make_future is not None
+ *     if use_setstate:             # <<<<<<<<<<<<<<
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, None), state
+ *     else:
+*/
+  }
+
+  /* "(tree fragment)":16
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, None), state
+ *     else:
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, state)             # <<<<<<<<<<<<<<
+ * def __setstate_cython__(self, __pyx_state):
+ *     __pyx_unpickle_OpenRows__set_state(self, __pyx_state)
+*/
+  /*else*/ {
+    __Pyx_GetModuleGlobalName(__pyx_t_5, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_OpenRows); if (unlikely(!__pyx_t_5)) __PYX_ERR(2, 16, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_5);
+    __pyx_t_1 = PyTuple_New(3); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 16, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_1);
+    __Pyx_INCREF(((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self))));
+    __Pyx_GIVEREF(((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self))));
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 0, ((PyObject *)Py_TYPE(((PyObject *)__pyx_v_self)))) != (0)) __PYX_ERR(2, 16, __pyx_L1_error);
+    __Pyx_INCREF(__pyx_mstate_global->__pyx_int_97600151);
+    __Pyx_GIVEREF(__pyx_mstate_global->__pyx_int_97600151);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 1, __pyx_mstate_global->__pyx_int_97600151) != (0)) __PYX_ERR(2, 16, __pyx_L1_error);
+    __Pyx_INCREF(__pyx_v_state);
+    __Pyx_GIVEREF(__pyx_v_state);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_1, 2, __pyx_v_state) != (0)) __PYX_ERR(2, 16, __pyx_L1_error);
+    __pyx_t_2 = PyTuple_New(2); if (unlikely(!__pyx_t_2)) __PYX_ERR(2, 16, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
+    __Pyx_GIVEREF(__pyx_t_5);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 0, __pyx_t_5) != (0)) __PYX_ERR(2, 16, __pyx_L1_error);
+    __Pyx_GIVEREF(__pyx_t_1);
+    if (__Pyx_PyTuple_SET_ITEM(__pyx_t_2, 1, __pyx_t_1) != (0)) __PYX_ERR(2, 16, __pyx_L1_error);
+    __pyx_t_5 = 0;
+    __pyx_t_1 = 0;
+    {
+      PyObject *__pyx_temp;
+      {
+        __pyx_temp = __pyx_r;
+        __pyx_r = __pyx_t_2;
+      }
+      __Pyx_XDECREF(__pyx_temp);
+    }
+    __pyx_t_2 = 0;
+    goto __pyx_L0;
+  }
+
+  /* "(tree fragment)":1
+ * def __reduce_cython__(self):             # <<<<<<<<<<<<<<
+ *     cdef tuple state
+ *     cdef object _dict
+*/
+
+  /* function exit code */
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_1);
+  __Pyx_XDECREF(__pyx_t_2);
+  __Pyx_XDECREF(__pyx_t_5);
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.__reduce_cython__", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = NULL;
+  __pyx_L0:;
+  __Pyx_XDECREF(__pyx_v_state);
+  __Pyx_XDECREF(__pyx_v__dict);
+
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* "(tree fragment)":17
+ *     else:
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, state)
+ * def __setstate_cython__(self, __pyx_state):             # <<<<<<<<<<<<<<
+ *     __pyx_unpickle_OpenRows__set_state(self, __pyx_state)
+*/
+
+/* Python wrapper */
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_7__setstate_cython__(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+static PyMethodDef __pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_7__setstate_cython__ = {"__setstate_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_7__setstate_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0};
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_7__setstate_cython__(PyObject *__pyx_v_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+) {
+  PyObject *__pyx_v___pyx_state = 0;
+  #if !CYTHON_VECTORCALL
+  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
+  #endif
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject* values[1] = {0};
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__setstate_cython__ (wrapper)", 0);
+  #if !CYTHON_VECTORCALL
+  #if CYTHON_ASSUME_SAFE_SIZE
+  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
+  #else
+  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return NULL;
+  #endif
+  #endif
+  __pyx_kwvalues = __Pyx_KwValues_FASTCALL(__pyx_args, __pyx_nargs);
+  {
+    PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_pyx_state,0};
+    const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(2, 17, __pyx_L3_error)
+    if (__pyx_kwds_len > 0) {
+      switch (__pyx_nargs) {
+        case  1:
+        values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(2, 17, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  0: break;
+        default: goto __pyx_L5_argtuple_error;
+      }
+      const Py_ssize_t kwd_pos_args = __pyx_nargs;
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "__setstate_cython__", 0) < (0)) __PYX_ERR(2, 17, __pyx_L3_error)
+      for (Py_ssize_t i = __pyx_nargs; i < 1; i++) {
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("__setstate_cython__", 1, 1, 1, i); __PYX_ERR(2, 17, __pyx_L3_error) }
+      }
+    } else if (unlikely(__pyx_nargs != 1)) {
+      goto __pyx_L5_argtuple_error;
+    } else {
+      values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(2, 17, __pyx_L3_error)
+    }
+    __pyx_v___pyx_state = values[0];
+  }
+  goto __pyx_L6_skip;
+  __pyx_L5_argtuple_error:;
+  __Pyx_RaiseArgtupleInvalid("__setstate_cython__", 1, 1, 1, __pyx_nargs); __PYX_ERR(2, 17, __pyx_L3_error)
+  __pyx_L6_skip:;
+  goto __pyx_L4_argument_unpacking_done;
+  __pyx_L3_error:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.__setstate_cython__", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __Pyx_RefNannyFinishContext();
+  return NULL;
+  __pyx_L4_argument_unpacking_done:;
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_6__setstate_cython__(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v_self), __pyx_v___pyx_state);
+
+  /* function exit code */
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_6__setstate_cython__(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v_self, PyObject *__pyx_v___pyx_state) {
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("__setstate_cython__", 0);
+
+  /* "(tree fragment)":18
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, state)
+ * def __setstate_cython__(self, __pyx_state):
+ *     __pyx_unpickle_OpenRows__set_state(self, __pyx_state)             # <<<<<<<<<<<<<<
+*/
+  __pyx_t_1 = __pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpickle_OpenRows__set_state(__pyx_v_self, __pyx_v___pyx_state); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 18, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_1);
+  __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
+
+  /* "(tree fragment)":17
+ *     else:
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, state)
+ * def __setstate_cython__(self, __pyx_state):             # <<<<<<<<<<<<<<
+ *     __pyx_unpickle_OpenRows__set_state(self, __pyx_state)
+*/
+
+  /* function exit code */
+  __pyx_r = Py_None; __Pyx_INCREF(Py_None);
+  goto __pyx_L0;
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_1);
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.OpenRows.__setstate_cython__", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = NULL;
+  __pyx_L0:;
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
 /* "(tree fragment)":4
  *     int __Pyx_CheckUnpickleChecksum(long, long, long, long, const char*) except -1
  *     int __Pyx_UpdateUnpickledDict(object, object, Py_ssize_t) except -1
  * def __pyx_unpickle_RecordRows(__pyx_type, long __pyx_checksum, tuple __pyx_state):             # <<<<<<<<<<<<<<
  *     cdef object __pyx_result
- *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xb00f810, 0x0265709, 0x8bc3305, b'count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xd9da6b9, 0xa51081f, 0xc8be099, b'callbacks, count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
 */
 
 /* Python wrapper */
@@ -7315,16 +9503,16 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel___pyx_unpi
   /* "(tree fragment)":6
  * def __pyx_unpickle_RecordRows(__pyx_type, long __pyx_checksum, tuple __pyx_state):
  *     cdef object __pyx_result
- *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xb00f810, 0x0265709, 0x8bc3305, b'count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')             # <<<<<<<<<<<<<<
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xd9da6b9, 0xa51081f, 0xc8be099, b'callbacks, count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')             # <<<<<<<<<<<<<<
  *     __pyx_result = RecordRows.__new__(__pyx_type)
  *     if __pyx_state is not None:
 */
-  __pyx_t_1 = __Pyx_CheckUnpickleChecksum(__pyx_v___pyx_checksum, 0xb00f810, 0x0265709, 0x8bc3305, __pyx_k_count_first_rows_keys_last_ms_pa); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(2, 6, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_CheckUnpickleChecksum(__pyx_v___pyx_checksum, 0xd9da6b9, 0xa51081f, 0xc8be099, __pyx_k_callbacks_count_first_rows_keys); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(2, 6, __pyx_L1_error)
 
 
   /* "(tree fragment)":7
  *     cdef object __pyx_result
- *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xb00f810, 0x0265709, 0x8bc3305, b'count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xd9da6b9, 0xa51081f, 0xc8be099, b'callbacks, count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
  *     __pyx_result = RecordRows.__new__(__pyx_type)             # <<<<<<<<<<<<<<
  *     if __pyx_state is not None:
  *         __pyx_unpickle_RecordRows__set_state(<RecordRows> __pyx_result, __pyx_state)
@@ -7343,7 +9531,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel___pyx_unpi
   __pyx_t_2 = 0;
 
   /* "(tree fragment)":8
- *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xb00f810, 0x0265709, 0x8bc3305, b'count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xd9da6b9, 0xa51081f, 0xc8be099, b'callbacks, count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
  *     __pyx_result = RecordRows.__new__(__pyx_type)
  *     if __pyx_state is not None:             # <<<<<<<<<<<<<<
  *         __pyx_unpickle_RecordRows__set_state(<RecordRows> __pyx_result, __pyx_state)
@@ -7365,7 +9553,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel___pyx_unpi
     __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
     /* "(tree fragment)":8
- *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xb00f810, 0x0265709, 0x8bc3305, b'count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xd9da6b9, 0xa51081f, 0xc8be099, b'callbacks, count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
  *     __pyx_result = RecordRows.__new__(__pyx_type)
  *     if __pyx_state is not None:             # <<<<<<<<<<<<<<
  *         __pyx_unpickle_RecordRows__set_state(<RecordRows> __pyx_result, __pyx_state)
@@ -7378,7 +9566,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel___pyx_unpi
  *         __pyx_unpickle_RecordRows__set_state(<RecordRows> __pyx_result, __pyx_state)
  *     return __pyx_result             # <<<<<<<<<<<<<<
  * cdef __pyx_unpickle_RecordRows__set_state(RecordRows __pyx_result, __pyx_state: tuple):
- *     __pyx_result.count = __pyx_state[0]; __pyx_result.first_rows = __pyx_state[1]; __pyx_result.keys = __pyx_state[2]; __pyx_result.last_ms = __pyx_state[3]; __pyx_result.partition = __pyx_state[4]; __pyx_result.room_bytes = __pyx_state[5]; __pyx_result.stamps = __pyx_state[6]; __pyx_result.topic = __pyx_state[7]; __pyx_result.values = __pyx_state[8]
+ *     __pyx_result.callbacks = __pyx_state[0]; __pyx_result.count = __pyx_state[1]; __pyx_result.first_rows = __pyx_state[2]; __pyx_result.keys = __pyx_state[3]; __pyx_result.last_ms = __pyx_state[4]; __pyx_result.partition = __pyx_state[5]; __pyx_result.room_bytes = __pyx_state[6]; __pyx_result.stamps = __pyx_state[7]; __pyx_result.topic = __pyx_state[8]; __pyx_result.values = __pyx_state[9]
 */
   {
     PyObject *__pyx_temp;
@@ -7396,7 +9584,7 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel___pyx_unpi
  *     int __Pyx_UpdateUnpickledDict(object, object, Py_ssize_t) except -1
  * def __pyx_unpickle_RecordRows(__pyx_type, long __pyx_checksum, tuple __pyx_state):             # <<<<<<<<<<<<<<
  *     cdef object __pyx_result
- *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xb00f810, 0x0265709, 0x8bc3305, b'count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xd9da6b9, 0xa51081f, 0xc8be099, b'callbacks, count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
 */
 
   /* function exit code */
@@ -7416,8 +9604,8 @@ static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel___pyx_unpi
  *         __pyx_unpickle_RecordRows__set_state(<RecordRows> __pyx_result, __pyx_state)
  *     return __pyx_result
  * cdef __pyx_unpickle_RecordRows__set_state(RecordRows __pyx_result, __pyx_state: tuple):             # <<<<<<<<<<<<<<
- *     __pyx_result.count = __pyx_state[0]; __pyx_result.first_rows = __pyx_state[1]; __pyx_result.keys = __pyx_state[2]; __pyx_result.last_ms = __pyx_state[3]; __pyx_result.partition = __pyx_state[4]; __pyx_result.room_bytes = __pyx_state[5]; __pyx_result.stamps = __pyx_state[6]; __pyx_result.topic = __pyx_state[7]; __pyx_result.values = __pyx_state[8]
- *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 9)
+ *     __pyx_result.callbacks = __pyx_state[0]; __pyx_result.count = __pyx_state[1]; __pyx_result.first_rows = __pyx_state[2]; __pyx_result.keys = __pyx_state[3]; __pyx_result.last_ms = __pyx_state[4]; __pyx_result.partition = __pyx_state[5]; __pyx_result.room_bytes = __pyx_state[6]; __pyx_result.stamps = __pyx_state[7]; __pyx_result.topic = __pyx_state[8]; __pyx_result.values = __pyx_state[9]
+ *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 10)
 */
 
 static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpickle_RecordRows__set_state(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *__pyx_v___pyx_result, PyObject *__pyx_v___pyx_state) {
@@ -7435,58 +9623,65 @@ static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpic
   /* "(tree fragment)":12
  *     return __pyx_result
  * cdef __pyx_unpickle_RecordRows__set_state(RecordRows __pyx_result, __pyx_state: tuple):
- *     __pyx_result.count = __pyx_state[0]; __pyx_result.first_rows = __pyx_state[1]; __pyx_result.keys = __pyx_state[2]; __pyx_result.last_ms = __pyx_state[3]; __pyx_result.partition = __pyx_state[4]; __pyx_result.room_bytes = __pyx_state[5]; __pyx_result.stamps = __pyx_state[6]; __pyx_result.topic = __pyx_state[7]; __pyx_result.values = __pyx_state[8]             # <<<<<<<<<<<<<<
- *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 9)
+ *     __pyx_result.callbacks = __pyx_state[0]; __pyx_result.count = __pyx_state[1]; __pyx_result.first_rows = __pyx_state[2]; __pyx_result.keys = __pyx_state[3]; __pyx_result.last_ms = __pyx_state[4]; __pyx_result.partition = __pyx_state[5]; __pyx_result.room_bytes = __pyx_state[6]; __pyx_result.stamps = __pyx_state[7]; __pyx_result.topic = __pyx_state[8]; __pyx_result.values = __pyx_state[9]             # <<<<<<<<<<<<<<
+ *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 10)
 */
   __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 0, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_1);
+  if (!(likely(PyDict_CheckExact(__pyx_t_1))||((__pyx_t_1) == Py_None) || __Pyx_RaiseUnexpectedTypeError("dict", __pyx_t_1))) __PYX_ERR(2, 12, __pyx_L1_error)
+  __Pyx_GIVEREF(__pyx_t_1);
+  __Pyx_GOTREF(__pyx_v___pyx_result->callbacks);
+  __Pyx_DECREF_SET(__pyx_v___pyx_result->callbacks, ((PyObject*)__pyx_t_1));
+  __pyx_t_1 = 0;
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 1, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   __pyx_t_2 = __Pyx_PyIndex_AsSsize_t(__pyx_t_1); if (unlikely((__pyx_t_2 == (Py_ssize_t)-1) && PyErr_Occurred())) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   __pyx_v___pyx_result->count = __pyx_t_2;
-  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 1, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 2, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   if (!(likely(PyList_CheckExact(__pyx_t_1))||((__pyx_t_1) == Py_None) || __Pyx_RaiseUnexpectedTypeError("list", __pyx_t_1))) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GIVEREF(__pyx_t_1);
   __Pyx_GOTREF(__pyx_v___pyx_result->first_rows);
   __Pyx_DECREF_SET(__pyx_v___pyx_result->first_rows, ((PyObject*)__pyx_t_1));
   __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 2, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 3, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   if (!(likely(PyList_CheckExact(__pyx_t_1))||((__pyx_t_1) == Py_None) || __Pyx_RaiseUnexpectedTypeError("list", __pyx_t_1))) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GIVEREF(__pyx_t_1);
   __Pyx_GOTREF(__pyx_v___pyx_result->keys);
   __Pyx_DECREF_SET(__pyx_v___pyx_result->keys, ((PyObject*)__pyx_t_1));
   __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 3, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 4, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   __pyx_t_3 = __Pyx_PyLong_As_PY_LONG_LONG(__pyx_t_1); if (unlikely((__pyx_t_3 == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   __pyx_v___pyx_result->last_ms = __pyx_t_3;
-  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 4, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 5, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   __Pyx_GIVEREF(__pyx_t_1);
   __Pyx_GOTREF(__pyx_v___pyx_result->partition);
   __Pyx_DECREF_SET(__pyx_v___pyx_result->partition, __pyx_t_1);
   __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 5, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 6, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   __pyx_t_3 = __Pyx_PyLong_As_PY_LONG_LONG(__pyx_t_1); if (unlikely((__pyx_t_3 == (PY_LONG_LONG)-1) && PyErr_Occurred())) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_1); __pyx_t_1 = 0;
   __pyx_v___pyx_result->room_bytes = __pyx_t_3;
-  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 6, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 7, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   if (!(likely(PyList_CheckExact(__pyx_t_1))||((__pyx_t_1) == Py_None) || __Pyx_RaiseUnexpectedTypeError("list", __pyx_t_1))) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GIVEREF(__pyx_t_1);
   __Pyx_GOTREF(__pyx_v___pyx_result->stamps);
   __Pyx_DECREF_SET(__pyx_v___pyx_result->stamps, ((PyObject*)__pyx_t_1));
   __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 7, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 8, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   __Pyx_GIVEREF(__pyx_t_1);
   __Pyx_GOTREF(__pyx_v___pyx_result->topic);
   __Pyx_DECREF_SET(__pyx_v___pyx_result->topic, __pyx_t_1);
   __pyx_t_1 = 0;
-  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 8, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 9, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_1);
   if (!(likely(PyList_CheckExact(__pyx_t_1))||((__pyx_t_1) == Py_None) || __Pyx_RaiseUnexpectedTypeError("list", __pyx_t_1))) __PYX_ERR(2, 12, __pyx_L1_error)
   __Pyx_GIVEREF(__pyx_t_1);
@@ -7496,18 +9691,18 @@ static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpic
 
   /* "(tree fragment)":13
  * cdef __pyx_unpickle_RecordRows__set_state(RecordRows __pyx_result, __pyx_state: tuple):
- *     __pyx_result.count = __pyx_state[0]; __pyx_result.first_rows = __pyx_state[1]; __pyx_result.keys = __pyx_state[2]; __pyx_result.last_ms = __pyx_state[3]; __pyx_result.partition = __pyx_state[4]; __pyx_result.room_bytes = __pyx_state[5]; __pyx_result.stamps = __pyx_state[6]; __pyx_result.topic = __pyx_state[7]; __pyx_result.values = __pyx_state[8]
- *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 9)             # <<<<<<<<<<<<<<
+ *     __pyx_result.callbacks = __pyx_state[0]; __pyx_result.count = __pyx_state[1]; __pyx_result.first_rows = __pyx_state[2]; __pyx_result.keys = __pyx_state[3]; __pyx_result.last_ms = __pyx_state[4]; __pyx_result.partition = __pyx_state[5]; __pyx_result.room_bytes = __pyx_state[6]; __pyx_result.stamps = __pyx_state[7]; __pyx_result.topic = __pyx_state[8]; __pyx_result.values = __pyx_state[9]
+ *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 10)             # <<<<<<<<<<<<<<
 */
-  __pyx_t_4 = __Pyx_UpdateUnpickledDict(((PyObject *)__pyx_v___pyx_result), __pyx_v___pyx_state, 9); if (unlikely(__pyx_t_4 == ((int)-1))) __PYX_ERR(2, 13, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_UpdateUnpickledDict(((PyObject *)__pyx_v___pyx_result), __pyx_v___pyx_state, 10); if (unlikely(__pyx_t_4 == ((int)-1))) __PYX_ERR(2, 13, __pyx_L1_error)
 
 
   /* "(tree fragment)":11
  *         __pyx_unpickle_RecordRows__set_state(<RecordRows> __pyx_result, __pyx_state)
  *     return __pyx_result
  * cdef __pyx_unpickle_RecordRows__set_state(RecordRows __pyx_result, __pyx_state: tuple):             # <<<<<<<<<<<<<<
- *     __pyx_result.count = __pyx_state[0]; __pyx_result.first_rows = __pyx_state[1]; __pyx_result.keys = __pyx_state[2]; __pyx_result.last_ms = __pyx_state[3]; __pyx_result.partition = __pyx_state[4]; __pyx_result.room_bytes = __pyx_state[5]; __pyx_result.stamps = __pyx_state[6]; __pyx_result.topic = __pyx_state[7]; __pyx_result.values = __pyx_state[8]
- *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 9)
+ *     __pyx_result.callbacks = __pyx_state[0]; __pyx_result.count = __pyx_state[1]; __pyx_result.first_rows = __pyx_state[2]; __pyx_result.keys = __pyx_state[3]; __pyx_result.last_ms = __pyx_state[4]; __pyx_result.partition = __pyx_state[5]; __pyx_result.room_bytes = __pyx_state[6]; __pyx_result.stamps = __pyx_state[7]; __pyx_result.topic = __pyx_state[8]; __pyx_result.values = __pyx_state[9]
+ *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 10)
 */
 
   /* function exit code */
@@ -7822,6 +10017,313 @@ static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpic
   __Pyx_RefNannyFinishContext();
   return __pyx_r;
 }
+
+/* "(tree fragment)":4
+ *     int __Pyx_CheckUnpickleChecksum(long, long, long, long, const char*) except -1
+ *     int __Pyx_UpdateUnpickledDict(object, object, Py_ssize_t) except -1
+ * def __pyx_unpickle_OpenRows(__pyx_type, long __pyx_checksum, tuple __pyx_state):             # <<<<<<<<<<<<<<
+ *     cdef object __pyx_result
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0x5d14297, 0xdb5408f, 0x16e26e3, b'collected, lock, make_future')
+*/
+
+/* Python wrapper */
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_5__pyx_unpickle_OpenRows(PyObject *__pyx_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+); /*proto*/
+static PyMethodDef __pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_5__pyx_unpickle_OpenRows = {"__pyx_unpickle_OpenRows", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_5__pyx_unpickle_OpenRows, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0};
+static PyObject *__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_5__pyx_unpickle_OpenRows(PyObject *__pyx_self, 
+#if CYTHON_VECTORCALL
+PyObject *const *__pyx_args, Py_ssize_t __pyx_nargs, PyObject *__pyx_kwds
+#else
+PyObject *__pyx_args, PyObject *__pyx_kwds
+#endif
+) {
+  PyObject *__pyx_v___pyx_type = 0;
+  long __pyx_v___pyx_checksum;
+  PyObject *__pyx_v___pyx_state = 0;
+  #if !CYTHON_VECTORCALL
+  CYTHON_UNUSED Py_ssize_t __pyx_nargs;
+  #endif
+  CYTHON_UNUSED PyObject *const *__pyx_kwvalues;
+  PyObject* values[3] = {0,0,0};
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  PyObject *__pyx_r = 0;
+  __Pyx_RefNannyDeclarations
+  __Pyx_RefNannySetupContext("__pyx_unpickle_OpenRows (wrapper)", 0);
+  #if !CYTHON_VECTORCALL
+  #if CYTHON_ASSUME_SAFE_SIZE
+  __pyx_nargs = PyTuple_GET_SIZE(__pyx_args);
+  #else
+  __pyx_nargs = PyTuple_Size(__pyx_args); if (unlikely(__pyx_nargs < 0)) return NULL;
+  #endif
+  #endif
+  __pyx_kwvalues = __Pyx_KwValues_FASTCALL(__pyx_args, __pyx_nargs);
+  {
+    PyObject ** const __pyx_pyargnames[] = {&__pyx_mstate_global->__pyx_n_u_pyx_type,&__pyx_mstate_global->__pyx_n_u_pyx_checksum,&__pyx_mstate_global->__pyx_n_u_pyx_state,0};
+    const Py_ssize_t __pyx_kwds_len = (__pyx_kwds) ? __Pyx_NumKwargs_FASTCALL(__pyx_kwds) : 0;
+    if (unlikely(__pyx_kwds_len < 0)) __PYX_ERR(2, 4, __pyx_L3_error)
+    if (__pyx_kwds_len > 0) {
+      switch (__pyx_nargs) {
+        case  3:
+        values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(2, 4, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  2:
+        values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(2, 4, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  1:
+        values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+        if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(2, 4, __pyx_L3_error)
+        CYTHON_FALLTHROUGH;
+        case  0: break;
+        default: goto __pyx_L5_argtuple_error;
+      }
+      const Py_ssize_t kwd_pos_args = __pyx_nargs;
+      if (__Pyx_ParseKeywords(__pyx_kwds, __pyx_kwvalues, __pyx_pyargnames, 0, values, kwd_pos_args, __pyx_kwds_len, "__pyx_unpickle_OpenRows", 0) < (0)) __PYX_ERR(2, 4, __pyx_L3_error)
+      for (Py_ssize_t i = __pyx_nargs; i < 3; i++) {
+        if (unlikely(!values[i])) { __Pyx_RaiseArgtupleInvalid("__pyx_unpickle_OpenRows", 1, 3, 3, i); __PYX_ERR(2, 4, __pyx_L3_error) }
+      }
+    } else if (unlikely(__pyx_nargs != 3)) {
+      goto __pyx_L5_argtuple_error;
+    } else {
+      values[0] = __Pyx_ArgRef_FASTCALL(__pyx_args, 0);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[0])) __PYX_ERR(2, 4, __pyx_L3_error)
+      values[1] = __Pyx_ArgRef_FASTCALL(__pyx_args, 1);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[1])) __PYX_ERR(2, 4, __pyx_L3_error)
+      values[2] = __Pyx_ArgRef_FASTCALL(__pyx_args, 2);
+      if (!CYTHON_ASSUME_SAFE_MACROS && unlikely(!values[2])) __PYX_ERR(2, 4, __pyx_L3_error)
+    }
+    __pyx_v___pyx_type = values[0];
+    __pyx_v___pyx_checksum = __Pyx_PyLong_As_long(values[1]); if (unlikely((__pyx_v___pyx_checksum == (long)-1) && PyErr_Occurred())) __PYX_ERR(2, 4, __pyx_L3_error)
+    __pyx_v___pyx_state = ((PyObject*)values[2]);
+  }
+  goto __pyx_L6_skip;
+  __pyx_L5_argtuple_error:;
+  __Pyx_RaiseArgtupleInvalid("__pyx_unpickle_OpenRows", 1, 3, 3, __pyx_nargs); __PYX_ERR(2, 4, __pyx_L3_error)
+  __pyx_L6_skip:;
+  goto __pyx_L4_argument_unpacking_done;
+  __pyx_L3_error:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.__pyx_unpickle_OpenRows", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __Pyx_RefNannyFinishContext();
+  return NULL;
+  __pyx_L4_argument_unpacking_done:;
+  if (unlikely(!__Pyx_ArgTypeTest(((PyObject *)__pyx_v___pyx_state), (&PyTuple_Type), 1, "__pyx_state", 1))) __PYX_ERR(2, 4, __pyx_L1_error)
+  __pyx_r = __pyx_pf_10kafkatools_4core_8producer_12_send_kernel_4__pyx_unpickle_OpenRows(__pyx_self, __pyx_v___pyx_type, __pyx_v___pyx_checksum, __pyx_v___pyx_state);
+
+  /* function exit code */
+  goto __pyx_L0;
+  __pyx_L1_error:;
+  __pyx_r = NULL;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  goto __pyx_L7_cleaned_up;
+  __pyx_L0:;
+  for (Py_ssize_t __pyx_temp=0; __pyx_temp < (Py_ssize_t)(sizeof(values)/sizeof(values[0])); ++__pyx_temp) {
+    Py_XDECREF(values[__pyx_temp]);
+  }
+  __pyx_L7_cleaned_up:;
+
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+static PyObject *__pyx_pf_10kafkatools_4core_8producer_12_send_kernel_4__pyx_unpickle_OpenRows(CYTHON_UNUSED PyObject *__pyx_self, PyObject *__pyx_v___pyx_type, long __pyx_v___pyx_checksum, PyObject *__pyx_v___pyx_state) {
+  PyObject *__pyx_v___pyx_result = 0;
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  int __pyx_t_1;
+  PyObject *__pyx_t_2 = NULL;
+  PyObject *__pyx_t_3 = NULL;
+  size_t __pyx_t_4;
+  int __pyx_t_5;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("__pyx_unpickle_OpenRows", 0);
+
+  /* "(tree fragment)":6
+ * def __pyx_unpickle_OpenRows(__pyx_type, long __pyx_checksum, tuple __pyx_state):
+ *     cdef object __pyx_result
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0x5d14297, 0xdb5408f, 0x16e26e3, b'collected, lock, make_future')             # <<<<<<<<<<<<<<
+ *     __pyx_result = OpenRows.__new__(__pyx_type)
+ *     if __pyx_state is not None:
+*/
+  __pyx_t_1 = __Pyx_CheckUnpickleChecksum(__pyx_v___pyx_checksum, 0x5d14297, 0xdb5408f, 0x16e26e3, __pyx_k_collected_lock_make_future); if (unlikely(__pyx_t_1 == ((int)-1))) __PYX_ERR(2, 6, __pyx_L1_error)
+
+
+  /* "(tree fragment)":7
+ *     cdef object __pyx_result
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0x5d14297, 0xdb5408f, 0x16e26e3, b'collected, lock, make_future')
+ *     __pyx_result = OpenRows.__new__(__pyx_type)             # <<<<<<<<<<<<<<
+ *     if __pyx_state is not None:
+ *         __pyx_unpickle_OpenRows__set_state(<OpenRows> __pyx_result, __pyx_state)
+*/
+  __pyx_t_3 = ((PyObject *)__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows);
+  __Pyx_INCREF(__pyx_t_3);
+  __pyx_t_4 = 0;
+  {
+    PyObject *__pyx_callargs[2] = {__pyx_t_3, __pyx_v___pyx_type};
+    __pyx_t_2 = __Pyx_PyObject_FastCallMethod((PyObject*)__pyx_mstate_global->__pyx_n_u_new, __pyx_callargs+__pyx_t_4, (2-__pyx_t_4) | (1*__Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET));
+    __Pyx_XDECREF(__pyx_t_3); __pyx_t_3 = 0;
+    if (unlikely(!__pyx_t_2)) __PYX_ERR(2, 7, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
+  }
+  __pyx_v___pyx_result = __pyx_t_2;
+  __pyx_t_2 = 0;
+
+  /* "(tree fragment)":8
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0x5d14297, 0xdb5408f, 0x16e26e3, b'collected, lock, make_future')
+ *     __pyx_result = OpenRows.__new__(__pyx_type)
+ *     if __pyx_state is not None:             # <<<<<<<<<<<<<<
+ *         __pyx_unpickle_OpenRows__set_state(<OpenRows> __pyx_result, __pyx_state)
+ *     return __pyx_result
+*/
+  __pyx_t_5 = (__pyx_v___pyx_state != ((PyObject*)Py_None));
+  if (__pyx_t_5) {
+
+
+    /* "(tree fragment)":9
+ *     __pyx_result = OpenRows.__new__(__pyx_type)
+ *     if __pyx_state is not None:
+ *         __pyx_unpickle_OpenRows__set_state(<OpenRows> __pyx_result, __pyx_state)             # <<<<<<<<<<<<<<
+ *     return __pyx_result
+ * cdef __pyx_unpickle_OpenRows__set_state(OpenRows __pyx_result, __pyx_state: tuple):
+*/
+    __pyx_t_2 = __pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpickle_OpenRows__set_state(((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)__pyx_v___pyx_result), __pyx_v___pyx_state); if (unlikely(!__pyx_t_2)) __PYX_ERR(2, 9, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_t_2);
+    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+    /* "(tree fragment)":8
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0x5d14297, 0xdb5408f, 0x16e26e3, b'collected, lock, make_future')
+ *     __pyx_result = OpenRows.__new__(__pyx_type)
+ *     if __pyx_state is not None:             # <<<<<<<<<<<<<<
+ *         __pyx_unpickle_OpenRows__set_state(<OpenRows> __pyx_result, __pyx_state)
+ *     return __pyx_result
+*/
+  }
+
+  /* "(tree fragment)":10
+ *     if __pyx_state is not None:
+ *         __pyx_unpickle_OpenRows__set_state(<OpenRows> __pyx_result, __pyx_state)
+ *     return __pyx_result             # <<<<<<<<<<<<<<
+ * cdef __pyx_unpickle_OpenRows__set_state(OpenRows __pyx_result, __pyx_state: tuple):
+ *     __pyx_result.collected = __pyx_state[0]; __pyx_result.lock = __pyx_state[1]; __pyx_result.make_future = __pyx_state[2]
+*/
+  {
+    PyObject *__pyx_temp;
+    {
+      __pyx_temp = __pyx_r;
+      __Pyx_INCREF(__pyx_v___pyx_result);
+      __pyx_r = __pyx_v___pyx_result;
+    }
+    __Pyx_XDECREF(__pyx_temp);
+  }
+  goto __pyx_L0;
+
+  /* "(tree fragment)":4
+ *     int __Pyx_CheckUnpickleChecksum(long, long, long, long, const char*) except -1
+ *     int __Pyx_UpdateUnpickledDict(object, object, Py_ssize_t) except -1
+ * def __pyx_unpickle_OpenRows(__pyx_type, long __pyx_checksum, tuple __pyx_state):             # <<<<<<<<<<<<<<
+ *     cdef object __pyx_result
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0x5d14297, 0xdb5408f, 0x16e26e3, b'collected, lock, make_future')
+*/
+
+  /* function exit code */
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_2);
+  __Pyx_XDECREF(__pyx_t_3);
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.__pyx_unpickle_OpenRows", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = NULL;
+  __pyx_L0:;
+  __Pyx_XDECREF(__pyx_v___pyx_result);
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
+
+/* "(tree fragment)":11
+ *         __pyx_unpickle_OpenRows__set_state(<OpenRows> __pyx_result, __pyx_state)
+ *     return __pyx_result
+ * cdef __pyx_unpickle_OpenRows__set_state(OpenRows __pyx_result, __pyx_state: tuple):             # <<<<<<<<<<<<<<
+ *     __pyx_result.collected = __pyx_state[0]; __pyx_result.lock = __pyx_state[1]; __pyx_result.make_future = __pyx_state[2]
+ *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 3)
+*/
+
+static PyObject *__pyx_f_10kafkatools_4core_8producer_12_send_kernel___pyx_unpickle_OpenRows__set_state(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *__pyx_v___pyx_result, PyObject *__pyx_v___pyx_state) {
+  PyObject *__pyx_r = NULL;
+  __Pyx_RefNannyDeclarations
+  PyObject *__pyx_t_1 = NULL;
+  int __pyx_t_2;
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  __Pyx_RefNannySetupContext("__pyx_unpickle_OpenRows__set_state", 0);
+
+  /* "(tree fragment)":12
+ *     return __pyx_result
+ * cdef __pyx_unpickle_OpenRows__set_state(OpenRows __pyx_result, __pyx_state: tuple):
+ *     __pyx_result.collected = __pyx_state[0]; __pyx_result.lock = __pyx_state[1]; __pyx_result.make_future = __pyx_state[2]             # <<<<<<<<<<<<<<
+ *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 3)
+*/
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 0, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_1);
+  if (!(likely(PyDict_CheckExact(__pyx_t_1))||((__pyx_t_1) == Py_None) || __Pyx_RaiseUnexpectedTypeError("dict", __pyx_t_1))) __PYX_ERR(2, 12, __pyx_L1_error)
+  __Pyx_GIVEREF(__pyx_t_1);
+  __Pyx_GOTREF(__pyx_v___pyx_result->collected);
+  __Pyx_DECREF_SET(__pyx_v___pyx_result->collected, ((PyObject*)__pyx_t_1));
+  __pyx_t_1 = 0;
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 1, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_1);
+  __Pyx_GIVEREF(__pyx_t_1);
+  __Pyx_GOTREF(__pyx_v___pyx_result->lock);
+  __Pyx_DECREF_SET(__pyx_v___pyx_result->lock, __pyx_t_1);
+  __pyx_t_1 = 0;
+  __pyx_t_1 = __Pyx_GetItemInt(__pyx_v___pyx_state, 2, long, 1, __Pyx_PyLong_From_long, 0, 1, 1, __Pyx_ReferenceSharing_FunctionArgument); if (unlikely(!__pyx_t_1)) __PYX_ERR(2, 12, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_1);
+  __Pyx_GIVEREF(__pyx_t_1);
+  __Pyx_GOTREF(__pyx_v___pyx_result->make_future);
+  __Pyx_DECREF_SET(__pyx_v___pyx_result->make_future, __pyx_t_1);
+  __pyx_t_1 = 0;
+
+  /* "(tree fragment)":13
+ * cdef __pyx_unpickle_OpenRows__set_state(OpenRows __pyx_result, __pyx_state: tuple):
+ *     __pyx_result.collected = __pyx_state[0]; __pyx_result.lock = __pyx_state[1]; __pyx_result.make_future = __pyx_state[2]
+ *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 3)             # <<<<<<<<<<<<<<
+*/
+  __pyx_t_2 = __Pyx_UpdateUnpickledDict(((PyObject *)__pyx_v___pyx_result), __pyx_v___pyx_state, 3); if (unlikely(__pyx_t_2 == ((int)-1))) __PYX_ERR(2, 13, __pyx_L1_error)
+
+
+  /* "(tree fragment)":11
+ *         __pyx_unpickle_OpenRows__set_state(<OpenRows> __pyx_result, __pyx_state)
+ *     return __pyx_result
+ * cdef __pyx_unpickle_OpenRows__set_state(OpenRows __pyx_result, __pyx_state: tuple):             # <<<<<<<<<<<<<<
+ *     __pyx_result.collected = __pyx_state[0]; __pyx_result.lock = __pyx_state[1]; __pyx_result.make_future = __pyx_state[2]
+ *     __Pyx_UpdateUnpickledDict(__pyx_result, __pyx_state, 3)
+*/
+
+  /* function exit code */
+  __pyx_r = Py_None; __Pyx_INCREF(Py_None);
+  goto __pyx_L0;
+  __pyx_L1_error:;
+  __Pyx_XDECREF(__pyx_t_1);
+  __Pyx_AddTraceback("kafkatools.core.producer._send_kernel.__pyx_unpickle_OpenRows__set_state", __pyx_clineno, __pyx_lineno, __pyx_filename);
+  __pyx_r = 0;
+  __pyx_L0:;
+  __Pyx_XGIVEREF(__pyx_r);
+  __Pyx_RefNannyFinishContext();
+  return __pyx_r;
+}
 /* #### Code section: module_exttypes ### */
 static struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_RecordRows __pyx_vtable_10kafkatools_4core_8producer_12_send_kernel_RecordRows;
 
@@ -7840,6 +10342,7 @@ static PyObject *__pyx_tp_new__initialisation_10kafkatools_4core_8producer_12_se
   p->values = ((PyObject*)Py_None); Py_INCREF(Py_None);
   p->first_rows = ((PyObject*)Py_None); Py_INCREF(Py_None);
   p->stamps = ((PyObject*)Py_None); Py_INCREF(Py_None);
+  p->callbacks = ((PyObject*)Py_None); Py_INCREF(Py_None);
   return o;
 }
 
@@ -7907,6 +10410,7 @@ static void __pyx_tp_dealloc_10kafkatools_4core_8producer_12_send_kernel_RecordR
   Py_CLEAR(p->values);
   Py_CLEAR(p->first_rows);
   Py_CLEAR(p->stamps);
+  Py_CLEAR(p->callbacks);
   PyTypeObject *tp = Py_TYPE(o);
   #if CYTHON_USE_TYPE_SLOTS
   (*tp->tp_free)(o);
@@ -7946,6 +10450,9 @@ static int __pyx_tp_traverse_10kafkatools_4core_8producer_12_send_kernel_RecordR
   if (p->stamps) {
     e = (*v)(p->stamps, a); if (e) return e;
   }
+  if (p->callbacks) {
+    e = (*v)(p->callbacks, a); if (e) return e;
+  }
   return 0;
 }
 
@@ -7969,6 +10476,9 @@ static int __pyx_tp_clear_10kafkatools_4core_8producer_12_send_kernel_RecordRows
   Py_XDECREF(tmp);
   tmp = ((PyObject*)p->stamps);
   p->stamps = ((PyObject*)Py_None); Py_INCREF(Py_None);
+  Py_XDECREF(tmp);
+  tmp = ((PyObject*)p->callbacks);
+  p->callbacks = ((PyObject*)Py_None); Py_INCREF(Py_None);
   Py_XDECREF(tmp);
   return 0;
 }
@@ -8093,6 +10603,19 @@ static int __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRow
   }
 }
 
+static PyObject *__pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_callbacks(PyObject *o, CYTHON_UNUSED void *x) {
+  return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_1__get__(o);
+}
+
+static int __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_callbacks(PyObject *o, PyObject *v, CYTHON_UNUSED void *x) {
+  if (v) {
+    return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_3__set__(o, v);
+  }
+  else {
+    return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9callbacks_5__del__(o);
+  }
+}
+
 static PyMethodDef __pyx_methods_10kafkatools_4core_8producer_12_send_kernel_RecordRows[] = {
   {"__reduce_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_7__reduce_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0},
   {"__setstate_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_9__setstate_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0},
@@ -8109,12 +10632,13 @@ static struct PyGetSetDef __pyx_getsets_10kafkatools_4core_8producer_12_send_ker
   {"values", __pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_values, __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_values, 0, 0},
   {"first_rows", __pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_first_rows, __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_first_rows, 0, 0},
   {"stamps", __pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_stamps, __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_stamps, 0, 0},
+  {"callbacks", __pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_callbacks, __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_callbacks, 0, 0},
   {0, 0, 0, 0, 0}
 };
 #if CYTHON_USE_TYPE_SPECS
 static PyType_Slot __pyx_type_10kafkatools_4core_8producer_12_send_kernel_RecordRows_slots[] = {
   {Py_tp_dealloc, (void *)__pyx_tp_dealloc_10kafkatools_4core_8producer_12_send_kernel_RecordRows},
-  {Py_tp_doc, (void *)PyDoc_STR("Serialized records of one topic, for one partition or for the partitioner (None). `room_bytes`: the space for\n    more records; none should be added when it is used up. `keys` is empty before the first key. `stamps` are the\n    different timestamps in ms since 1970, and `first_rows` the row at which each begins.")},
+  {Py_tp_doc, (void *)PyDoc_STR("Serialized records of one topic, for one partition or for the partitioner (None). `room_bytes`: the space for\n    more records; none should be added when it is used up. `keys` is empty before the first key. `stamps` are the\n    different timestamps in ms since 1970, and `first_rows` the row at which each begins. `callbacks` by row.")},
   {Py_tp_traverse, (void *)__pyx_tp_traverse_10kafkatools_4core_8producer_12_send_kernel_RecordRows},
   {Py_tp_clear, (void *)__pyx_tp_clear_10kafkatools_4core_8producer_12_send_kernel_RecordRows},
   {Py_tp_methods, (void *)__pyx_methods_10kafkatools_4core_8producer_12_send_kernel_RecordRows},
@@ -8158,7 +10682,7 @@ static PyTypeObject __pyx_type_10kafkatools_4core_8producer_12_send_kernel_Recor
   0, /*tp_setattro*/
   0, /*tp_as_buffer*/
   Py_TPFLAGS_DEFAULT|Py_TPFLAGS_HAVE_VERSION_TAG|Py_TPFLAGS_BASETYPE|Py_TPFLAGS_HAVE_GC, /*tp_flags*/
-  PyDoc_STR("Serialized records of one topic, for one partition or for the partitioner (None). `room_bytes`: the space for\n    more records; none should be added when it is used up. `keys` is empty before the first key. `stamps` are the\n    different timestamps in ms since 1970, and `first_rows` the row at which each begins."), /*tp_doc*/
+  PyDoc_STR("Serialized records of one topic, for one partition or for the partitioner (None). `room_bytes`: the space for\n    more records; none should be added when it is used up. `keys` is empty before the first key. `stamps` are the\n    different timestamps in ms since 1970, and `first_rows` the row at which each begins. `callbacks` by row."), /*tp_doc*/
   __pyx_tp_traverse_10kafkatools_4core_8producer_12_send_kernel_RecordRows, /*tp_traverse*/
   __pyx_tp_clear_10kafkatools_4core_8producer_12_send_kernel_RecordRows, /*tp_clear*/
   0, /*tp_richcompare*/
@@ -8461,6 +10985,285 @@ static PyTypeObject __pyx_type_10kafkatools_4core_8producer_12_send_kernel_RowFu
   #endif
 };
 #endif
+static struct __pyx_vtabstruct_10kafkatools_4core_8producer_12_send_kernel_OpenRows __pyx_vtable_10kafkatools_4core_8producer_12_send_kernel_OpenRows;
+
+static PyObject *__pyx_tp_new__initialisation_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyObject *o, 
+#if CYTHON_VECTORCALL_TPNEW
+    CYTHON_UNUSED PyObject *const *args, CYTHON_UNUSED Py_ssize_t nargs, CYTHON_UNUSED PyObject *kwnames
+#else
+    CYTHON_UNUSED PyObject *a, CYTHON_UNUSED PyObject *k
+#endif
+) {
+  struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *p = ((struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)o);
+  p->__pyx_vtab = __pyx_vtabptr_10kafkatools_4core_8producer_12_send_kernel_OpenRows;
+  p->collected = ((PyObject*)Py_None); Py_INCREF(Py_None);
+  p->lock = Py_None; Py_INCREF(Py_None);
+  p->make_future = Py_None; Py_INCREF(Py_None);
+  return o;
+}
+
+static PyObject *__pyx_tp_new_vectorcall_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyTypeObject *t, 
+#if CYTHON_VECTORCALL_TPNEW
+    PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames
+#else
+    PyObject *a, PyObject *k
+#endif
+) {
+  PyObject *o;
+  o = __Pyx_AllocateExtensionType(t, 0);
+  if (unlikely(!o)) return 0;
+  return __pyx_tp_new__initialisation_10kafkatools_4core_8producer_12_send_kernel_OpenRows(o, 
+#if CYTHON_VECTORCALL_TPNEW
+    args, nargs, kwnames
+#else
+    a, k
+#endif
+);
+}
+
+#if CYTHON_VECTORCALL_TPNEW
+static PyObject *__pyx_tp_new_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyTypeObject *t, PyObject *a, PyObject *k) {
+  return __Pyx_CallTpnewAsVectorcall(__pyx_tp_new_vectorcall_10kafkatools_4core_8producer_12_send_kernel_OpenRows, t, a, k);
+}
+#endif
+
+#if CYTHON_VECTORCALL_TPNEW
+static PyObject *__pyx_tp_vectorcall_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyObject *t, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+  if (unlikely((PyTypeObject*)t != __pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows || __Pyx_PyType_HasFeature((PyTypeObject*)t, Py_TPFLAGS_IS_ABSTRACT))) {
+    return __Pyx_CallNewInitFromVectorcall((PyTypeObject*)t, args, nargsf, kwnames);
+  }
+  Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  PyObject *o = __pyx_tp_new_vectorcall_10kafkatools_4core_8producer_12_send_kernel_OpenRows((PyTypeObject*)t, args, nargs, kwnames);
+  if (likely(o)) {
+    assert(Py_TYPE(o) == (PyTypeObject*)t);
+    if (unlikely(__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_1__init__(o, args, nargs, kwnames) < 0)) {
+      Py_CLEAR(o);
+    }
+  }
+  return o;
+}
+#endif
+
+#if CYTHON_VECTORCALL_TPNEW
+static int __pyx_tp_init_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyObject *o, PyObject *args, PyObject *kwds) {
+  return __Pyx_CallTpinitAsVectorcall(__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_1__init__, o, args, kwds);
+}
+#endif
+
+static void __pyx_tp_dealloc_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyObject *o) {
+  struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *p = (struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)o;
+  #if CYTHON_USE_TP_FINALIZE
+  if (unlikely(__Pyx_PyObject_GetSlot(o, tp_finalize, destructor)) && !__Pyx_PyObject_GC_IsFinalized(o)) {
+    if (__Pyx_PyObject_GetSlot(o, tp_dealloc, destructor) == __pyx_tp_dealloc_10kafkatools_4core_8producer_12_send_kernel_OpenRows) {
+      if (PyObject_CallFinalizerFromDealloc(o)) return;
+    }
+  }
+  #endif
+  PyObject_GC_UnTrack(o);
+  Py_CLEAR(p->collected);
+  Py_CLEAR(p->lock);
+  Py_CLEAR(p->make_future);
+  PyTypeObject *tp = Py_TYPE(o);
+  #if CYTHON_USE_TYPE_SLOTS
+  (*tp->tp_free)(o);
+  #else
+  {
+    freefunc tp_free = (freefunc)PyType_GetSlot(tp, Py_tp_free);
+    if (tp_free) tp_free(o);
+  }
+  #endif
+  #if CYTHON_USE_TYPE_SPECS
+  Py_DECREF(tp);
+  #endif
+}
+
+static int __pyx_tp_traverse_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyObject *o, visitproc v, void *a) {
+  int e;
+  struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *p = (struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)o;
+  {
+    e = __Pyx_call_type_traverse(o, 1, v, a);
+    if (e) return e;
+  }
+  if (p->collected) {
+    e = (*v)(p->collected, a); if (e) return e;
+  }
+  if (p->lock) {
+    e = (*v)(p->lock, a); if (e) return e;
+  }
+  if (p->make_future) {
+    e = (*v)(p->make_future, a); if (e) return e;
+  }
+  return 0;
+}
+
+static int __pyx_tp_clear_10kafkatools_4core_8producer_12_send_kernel_OpenRows(PyObject *o) {
+  PyObject* tmp;
+  struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *p = (struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *)o;
+  tmp = ((PyObject*)p->collected);
+  p->collected = ((PyObject*)Py_None); Py_INCREF(Py_None);
+  Py_XDECREF(tmp);
+  tmp = ((PyObject*)p->lock);
+  p->lock = Py_None; Py_INCREF(Py_None);
+  Py_XDECREF(tmp);
+  tmp = ((PyObject*)p->make_future);
+  p->make_future = Py_None; Py_INCREF(Py_None);
+  Py_XDECREF(tmp);
+  return 0;
+}
+
+static PyObject *__pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_collected(PyObject *o, CYTHON_UNUSED void *x) {
+  return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_1__get__(o);
+}
+
+static int __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_collected(PyObject *o, PyObject *v, CYTHON_UNUSED void *x) {
+  if (v) {
+    return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_3__set__(o, v);
+  }
+  else {
+    return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_9collected_5__del__(o);
+  }
+}
+
+static PyObject *__pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_lock(PyObject *o, CYTHON_UNUSED void *x) {
+  return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_1__get__(o);
+}
+
+static int __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_lock(PyObject *o, PyObject *v, CYTHON_UNUSED void *x) {
+  if (v) {
+    return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_3__set__(o, v);
+  }
+  else {
+    return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_4lock_5__del__(o);
+  }
+}
+
+static PyObject *__pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_make_future(PyObject *o, CYTHON_UNUSED void *x) {
+  return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_1__get__(o);
+}
+
+static int __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_make_future(PyObject *o, PyObject *v, CYTHON_UNUSED void *x) {
+  if (v) {
+    return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_3__set__(o, v);
+  }
+  else {
+    return __pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_11make_future_5__del__(o);
+  }
+}
+
+static PyMethodDef __pyx_methods_10kafkatools_4core_8producer_12_send_kernel_OpenRows[] = {
+  {"__reduce_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_5__reduce_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0},
+  {"__setstate_cython__", (PyCFunction)(void(*)(void))(__Pyx_PyCFunction_FastCallWithKeywords)__pyx_pw_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_7__setstate_cython__, __Pyx_METH_FASTCALL|METH_KEYWORDS, 0},
+  {0, 0, 0, 0}
+};
+
+static struct PyGetSetDef __pyx_getsets_10kafkatools_4core_8producer_12_send_kernel_OpenRows[] = {
+  {"collected", __pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_collected, __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_collected, 0, 0},
+  {"lock", __pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_lock, __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_lock, 0, 0},
+  {"make_future", __pyx_getprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_make_future, __pyx_setprop_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_make_future, 0, 0},
+  {0, 0, 0, 0, 0}
+};
+#if CYTHON_USE_TYPE_SPECS
+static PyType_Slot __pyx_type_10kafkatools_4core_8producer_12_send_kernel_OpenRows_slots[] = {
+  {Py_tp_dealloc, (void *)__pyx_tp_dealloc_10kafkatools_4core_8producer_12_send_kernel_OpenRows},
+  {Py_tp_doc, (void *)PyDoc_STR("The records by topic to which others may be added. `lock` guards them; `make_future` makes the future of records\n    and a row.")},
+  {Py_tp_traverse, (void *)__pyx_tp_traverse_10kafkatools_4core_8producer_12_send_kernel_OpenRows},
+  {Py_tp_clear, (void *)__pyx_tp_clear_10kafkatools_4core_8producer_12_send_kernel_OpenRows},
+  {Py_tp_methods, (void *)__pyx_methods_10kafkatools_4core_8producer_12_send_kernel_OpenRows},
+  {Py_tp_getset, (void *)__pyx_getsets_10kafkatools_4core_8producer_12_send_kernel_OpenRows},
+  {Py_tp_init, (void *)__pyx_tp_init_10kafkatools_4core_8producer_12_send_kernel_OpenRows},
+  {Py_tp_new, (void *)__pyx_tp_new_10kafkatools_4core_8producer_12_send_kernel_OpenRows},
+  #if (!CYTHON_COMPILING_IN_PYPY || PYPY_VERSION_NUM >= 0x07030800) && (!CYTHON_COMPILING_IN_LIMITED_API || __PYX_LIMITED_VERSION_HEX >= 0x030E0000)
+  #if CYTHON_VECTORCALL_TPNEW
+  {Py_tp_vectorcall, (void *)__pyx_tp_vectorcall_10kafkatools_4core_8producer_12_send_kernel_OpenRows},
+  #endif
+  #endif
+  {0, 0},
+};
+static PyType_Spec __pyx_type_10kafkatools_4core_8producer_12_send_kernel_OpenRows_spec = {
+  "kafkatools.core.producer._send_kernel.OpenRows",
+  sizeof(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows),
+  0,
+  Py_TPFLAGS_DEFAULT|Py_TPFLAGS_HAVE_VERSION_TAG|Py_TPFLAGS_BASETYPE|Py_TPFLAGS_HAVE_GC,
+  __pyx_type_10kafkatools_4core_8producer_12_send_kernel_OpenRows_slots,
+};
+#else
+
+static PyTypeObject __pyx_type_10kafkatools_4core_8producer_12_send_kernel_OpenRows = {
+  PyVarObject_HEAD_INIT(0, 0)
+  "kafkatools.core.producer._send_kernel.""OpenRows", /*tp_name*/
+  sizeof(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows), /*tp_basicsize*/
+  0, /*tp_itemsize*/
+  __pyx_tp_dealloc_10kafkatools_4core_8producer_12_send_kernel_OpenRows, /*tp_dealloc*/
+  0, /*tp_vectorcall_offset*/
+  0, /*tp_getattr*/
+  0, /*tp_setattr*/
+  0, /*tp_as_async*/
+  0, /*tp_repr*/
+  0, /*tp_as_number*/
+  0, /*tp_as_sequence*/
+  0, /*tp_as_mapping*/
+  0, /*tp_hash*/
+  0, /*tp_call*/
+  0, /*tp_str*/
+  0, /*tp_getattro*/
+  0, /*tp_setattro*/
+  0, /*tp_as_buffer*/
+  Py_TPFLAGS_DEFAULT|Py_TPFLAGS_HAVE_VERSION_TAG|Py_TPFLAGS_BASETYPE|Py_TPFLAGS_HAVE_GC, /*tp_flags*/
+  PyDoc_STR("The records by topic to which others may be added. `lock` guards them; `make_future` makes the future of records\n    and a row."), /*tp_doc*/
+  __pyx_tp_traverse_10kafkatools_4core_8producer_12_send_kernel_OpenRows, /*tp_traverse*/
+  __pyx_tp_clear_10kafkatools_4core_8producer_12_send_kernel_OpenRows, /*tp_clear*/
+  0, /*tp_richcompare*/
+  0, /*tp_weaklistoffset*/
+  0, /*tp_iter*/
+  0, /*tp_iternext*/
+  __pyx_methods_10kafkatools_4core_8producer_12_send_kernel_OpenRows, /*tp_methods*/
+  0, /*tp_members*/
+  __pyx_getsets_10kafkatools_4core_8producer_12_send_kernel_OpenRows, /*tp_getset*/
+  0, /*tp_base*/
+  0, /*tp_dict*/
+  0, /*tp_descr_get*/
+  0, /*tp_descr_set*/
+  #if !CYTHON_USE_TYPE_SPECS
+  0, /*tp_dictoffset*/
+  #endif
+  __pyx_tp_init_10kafkatools_4core_8producer_12_send_kernel_OpenRows, /*tp_init*/
+  0, /*tp_alloc*/
+  __pyx_tp_new_10kafkatools_4core_8producer_12_send_kernel_OpenRows, /*tp_new*/
+  0, /*tp_free*/
+  0, /*tp_is_gc*/
+  0, /*tp_bases*/
+  0, /*tp_mro*/
+  0, /*tp_cache*/
+  0, /*tp_subclasses*/
+  0, /*tp_weaklist*/
+  0, /*tp_del*/
+  0, /*tp_version_tag*/
+  #if CYTHON_USE_TP_FINALIZE
+  0, /*tp_finalize*/
+  #else
+  NULL, /*tp_finalize*/
+  #endif
+  #if (!CYTHON_COMPILING_IN_PYPY || PYPY_VERSION_NUM >= 0x07030800) && (!CYTHON_COMPILING_IN_LIMITED_API || __PYX_LIMITED_VERSION_HEX >= 0x030E0000)
+  #if CYTHON_VECTORCALL_TPNEW
+  __pyx_tp_vectorcall_10kafkatools_4core_8producer_12_send_kernel_OpenRows, /*tp_vectorcall*/
+  #else
+  NULL, /*tp_vectorcall*/
+  #endif
+  #endif
+  #if __PYX_NEED_TP_PRINT_SLOT == 1
+  0, /*tp_print*/
+  #endif
+  #if PY_VERSION_HEX >= 0x030C0000
+  0, /*tp_watched*/
+  #endif
+  #if PY_VERSION_HEX >= 0x030d00A4
+  0, /*tp_versions_used*/
+  #endif
+  #if CYTHON_COMPILING_IN_PYPY && PY_VERSION_HEX < 0x030a0000
+  0, /*tp_pypy_flags*/
+  #endif
+};
+#endif
 
 static PyMethodDef __pyx_methods[] = {
   {0, 0, 0, 0}
@@ -8476,6 +11279,7 @@ static CYTHON_SMALL_CODE int __Pyx_modinit_Variable_export_code(__pyx_mstatetype
 static CYTHON_SMALL_CODE int __Pyx_modinit_Function_export_code(__pyx_mstatetype *__pyx_mstate); /*proto*/
 static CYTHON_SMALL_CODE int __Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows(__pyx_mstatetype *__pyx_mstate); /*proto*/
 static CYTHON_SMALL_CODE int __Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture(__pyx_mstatetype *__pyx_mstate); /*proto*/
+static CYTHON_SMALL_CODE int __Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows(__pyx_mstatetype *__pyx_mstate); /*proto*/
 static CYTHON_SMALL_CODE int __Pyx_modinit_Type_import_code(__pyx_mstatetype *__pyx_mstate); /*proto*/
 static CYTHON_SMALL_CODE int __Pyx_modinit_Variable_import_code(__pyx_mstatetype *__pyx_mstate); /*proto*/
 static CYTHON_SMALL_CODE int __Pyx_modinit_Function_import_code(__pyx_mstatetype *__pyx_mstate); /*proto*/
@@ -8521,14 +11325,14 @@ static int __Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_
   __pyx_vtable_10kafkatools_4core_8producer_12_send_kernel_RecordRows.append = (Py_ssize_t (*)(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *, PyObject *, PyObject *, PY_LONG_LONG, int __pyx_skip_dispatch))__pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_append;
   __pyx_vtable_10kafkatools_4core_8producer_12_send_kernel_RecordRows.offer = (Py_ssize_t (*)(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows *, PyObject *, PyObject *, PyObject *, PY_LONG_LONG, int __pyx_skip_dispatch))__pyx_f_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_offer;
   #if CYTHON_USE_TYPE_SPECS
-  __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows = (PyTypeObject *) __Pyx_PyType_FromModuleAndSpec(__pyx_m, &__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RecordRows_spec, NULL); if (unlikely(!__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows)) __PYX_ERR(0, 15, __pyx_L1_error)
+  __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows = (PyTypeObject *) __Pyx_PyType_FromModuleAndSpec(__pyx_m, &__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RecordRows_spec, NULL); if (unlikely(!__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows)) __PYX_ERR(0, 24, __pyx_L1_error)
   #else
   __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows = &__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RecordRows;
   #endif
   #if !CYTHON_COMPILING_IN_LIMITED_API
   #endif
   #if !CYTHON_USE_TYPE_SPECS
-  if (__Pyx_PyType_Ready(__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows) < (0)) __PYX_ERR(0, 15, __pyx_L1_error)
+  if (__Pyx_PyType_Ready(__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows) < (0)) __PYX_ERR(0, 24, __pyx_L1_error)
   #endif
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount((PyObject*)__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows);
@@ -8538,9 +11342,9 @@ static int __Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_
     __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows->tp_getattro = PyObject_GenericGetAttr;
   }
   #endif
-  if (__Pyx_SetVtable(__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows, __pyx_vtabptr_10kafkatools_4core_8producer_12_send_kernel_RecordRows) < (0)) __PYX_ERR(0, 15, __pyx_L1_error)
-  if (PyObject_SetAttr(__pyx_m, __pyx_mstate_global->__pyx_n_u_RecordRows, (PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows) < (0)) __PYX_ERR(0, 15, __pyx_L1_error)
-  if (__Pyx_setup_reduce((PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows) < (0)) __PYX_ERR(0, 15, __pyx_L1_error)
+  if (__Pyx_SetVtable(__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows, __pyx_vtabptr_10kafkatools_4core_8producer_12_send_kernel_RecordRows) < (0)) __PYX_ERR(0, 24, __pyx_L1_error)
+  if (PyObject_SetAttr(__pyx_m, __pyx_mstate_global->__pyx_n_u_RecordRows, (PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows) < (0)) __PYX_ERR(0, 24, __pyx_L1_error)
+  if (__Pyx_setup_reduce((PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows) < (0)) __PYX_ERR(0, 24, __pyx_L1_error)
   __Pyx_RefNannyFinishContext();
   return 0;
   __pyx_L1_error:;
@@ -8557,14 +11361,14 @@ static int __Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_
   __Pyx_RefNannySetupContext("__Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture", 0);
   /*--- Exttype __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture ---*/
   #if CYTHON_USE_TYPE_SPECS
-  __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture = (PyTypeObject *) __Pyx_PyType_FromModuleAndSpec(__pyx_m, &__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RowFuture_spec, NULL); if (unlikely(!__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture)) __PYX_ERR(0, 66, __pyx_L1_error)
+  __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture = (PyTypeObject *) __Pyx_PyType_FromModuleAndSpec(__pyx_m, &__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RowFuture_spec, NULL); if (unlikely(!__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture)) __PYX_ERR(0, 78, __pyx_L1_error)
   #else
   __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture = &__pyx_type_10kafkatools_4core_8producer_12_send_kernel_RowFuture;
   #endif
   #if !CYTHON_COMPILING_IN_LIMITED_API
   #endif
   #if !CYTHON_USE_TYPE_SPECS
-  if (__Pyx_PyType_Ready(__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture) < (0)) __PYX_ERR(0, 66, __pyx_L1_error)
+  if (__Pyx_PyType_Ready(__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture) < (0)) __PYX_ERR(0, 78, __pyx_L1_error)
   #endif
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount((PyObject*)__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture);
@@ -8574,8 +11378,46 @@ static int __Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_
     __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture->tp_getattro = PyObject_GenericGetAttr;
   }
   #endif
-  if (PyObject_SetAttr(__pyx_m, __pyx_mstate_global->__pyx_n_u_RowFuture, (PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture) < (0)) __PYX_ERR(0, 66, __pyx_L1_error)
-  if (__Pyx_setup_reduce((PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture) < (0)) __PYX_ERR(0, 66, __pyx_L1_error)
+  if (PyObject_SetAttr(__pyx_m, __pyx_mstate_global->__pyx_n_u_RowFuture, (PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture) < (0)) __PYX_ERR(0, 78, __pyx_L1_error)
+  if (__Pyx_setup_reduce((PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture) < (0)) __PYX_ERR(0, 78, __pyx_L1_error)
+  __Pyx_RefNannyFinishContext();
+  return 0;
+  __pyx_L1_error:;
+  __Pyx_RefNannyFinishContext();
+  return -1;
+}
+
+static int __Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows(__pyx_mstatetype *__pyx_mstate) {
+  __Pyx_RefNannyDeclarations
+  int __pyx_lineno = 0;
+  const char *__pyx_filename = NULL;
+  int __pyx_clineno = 0;
+  CYTHON_UNUSED_VAR(__pyx_mstate);
+  __Pyx_RefNannySetupContext("__Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows", 0);
+  /*--- Exttype __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows ---*/
+  __pyx_vtabptr_10kafkatools_4core_8producer_12_send_kernel_OpenRows = &__pyx_vtable_10kafkatools_4core_8producer_12_send_kernel_OpenRows;
+  __pyx_vtable_10kafkatools_4core_8producer_12_send_kernel_OpenRows.accept = (PyObject *(*)(struct __pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows *, PyObject *, PyObject *, PyObject *, PyObject *, PY_LONG_LONG, PyObject *, int __pyx_skip_dispatch))__pyx_f_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_accept;
+  #if CYTHON_USE_TYPE_SPECS
+  __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows = (PyTypeObject *) __Pyx_PyType_FromModuleAndSpec(__pyx_m, &__pyx_type_10kafkatools_4core_8producer_12_send_kernel_OpenRows_spec, NULL); if (unlikely(!__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows)) __PYX_ERR(0, 88, __pyx_L1_error)
+  #else
+  __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows = &__pyx_type_10kafkatools_4core_8producer_12_send_kernel_OpenRows;
+  #endif
+  #if !CYTHON_COMPILING_IN_LIMITED_API
+  #endif
+  #if !CYTHON_USE_TYPE_SPECS
+  if (__Pyx_PyType_Ready(__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
+  #endif
+  #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
+  PyUnstable_Object_EnableDeferredRefcount((PyObject*)__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows);
+  #endif
+  #if !CYTHON_COMPILING_IN_LIMITED_API
+  if ((CYTHON_USE_TYPE_SLOTS && CYTHON_USE_PYTYPE_LOOKUP) && likely(!__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows->tp_dictoffset && __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows->tp_getattro == PyObject_GenericGetAttr)) {
+    __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows->tp_getattro = PyObject_GenericGetAttr;
+  }
+  #endif
+  if (__Pyx_SetVtable(__pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows, __pyx_vtabptr_10kafkatools_4core_8producer_12_send_kernel_OpenRows) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
+  if (PyObject_SetAttr(__pyx_m, __pyx_mstate_global->__pyx_n_u_OpenRows, (PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
+  if (__Pyx_setup_reduce((PyObject *) __pyx_mstate->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows) < (0)) __PYX_ERR(0, 88, __pyx_L1_error)
   __Pyx_RefNannyFinishContext();
   return 0;
   __pyx_L1_error:;
@@ -8801,7 +11643,9 @@ static CYTHON_SMALL_CODE int __pyx_pymod_exec__send_kernel(PyObject *__pyx_pyini
   __pyx_mstatetype *__pyx_mstate = NULL;
   PyObject *__pyx_t_1 = NULL;
   PyObject *__pyx_t_2 = NULL;
-  PyObject *__pyx_t_3 = NULL;
+  Py_ssize_t __pyx_t_3;
+  PyObject *__pyx_t_4 = NULL;
+  int __pyx_t_5;
   int __pyx_lineno = 0;
   const char *__pyx_filename = NULL;
   int __pyx_clineno = 0;
@@ -8887,6 +11731,7 @@ __Pyx_RefNannySetupContext("PyInit__send_kernel", 0);
   /*--- Type init code ---*/
   if (unlikely((__Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RecordRows(__pyx_mstate) < 0))) __PYX_ERR(0, 1, __pyx_L1_error)
   if (unlikely((__Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_kernel_RowFuture(__pyx_mstate) < 0))) __PYX_ERR(0, 1, __pyx_L1_error)
+  if (unlikely((__Pyx_modinit_Exttype___pyx_obj_10kafkatools_4core_8producer_12_send_kernel_OpenRows(__pyx_mstate) < 0))) __PYX_ERR(0, 1, __pyx_L1_error)
   (void)__Pyx_modinit_Type_import_code(__pyx_mstate);
   (void)__Pyx_modinit_Variable_import_code(__pyx_mstate);
   (void)__Pyx_modinit_Function_import_code(__pyx_mstate);
@@ -8896,73 +11741,205 @@ __Pyx_RefNannySetupContext("PyInit__send_kernel", 0);
   /* "kafkatools/core/producer/_send_kernel.py":10
  * from __future__ import annotations
  * 
+ * from typing import TYPE_CHECKING             # <<<<<<<<<<<<<<
+ * 
+ * if TYPE_CHECKING:
+*/
+  {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_TYPE_CHECKING};
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_typing, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 10, __pyx_L1_error)
+  }
+  __pyx_t_2 = __pyx_t_1;
+  __Pyx_GOTREF(__pyx_t_2);
+  {
+    PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_TYPE_CHECKING};
+    __pyx_t_3 = 0; {
+      __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 10, __pyx_L1_error)
+      __Pyx_GOTREF(__pyx_t_4);
+      if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_3], __pyx_t_4) < (0)) __PYX_ERR(0, 10, __pyx_L1_error)
+      __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+    }
+  }
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+  /* "kafkatools/core/producer/_send_kernel.py":12
+ * from typing import TYPE_CHECKING
+ * 
+ * if TYPE_CHECKING:             # <<<<<<<<<<<<<<
+ *     import threading
+ *     from collections.abc import Callable, Mapping
+*/
+  __Pyx_GetModuleGlobalName(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_TYPE_CHECKING); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 12, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_2);
+  __pyx_t_5 = __Pyx_PyObject_IsTrue(__pyx_t_2); if (unlikely((__pyx_t_5 < 0))) __PYX_ERR(0, 12, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+  if (__pyx_t_5) {
+
+
+    /* "kafkatools/core/producer/_send_kernel.py":13
+ * 
+ * if TYPE_CHECKING:
+ *     import threading             # <<<<<<<<<<<<<<
+ *     from collections.abc import Callable, Mapping
+ * 
+*/
+    __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_threading, 0, 0, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 13, __pyx_L1_error)
+    __pyx_t_2 = __pyx_t_1;
+    __Pyx_GOTREF(__pyx_t_2);
+    if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_threading, __pyx_t_2) < (0)) __PYX_ERR(0, 13, __pyx_L1_error)
+    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+    /* "kafkatools/core/producer/_send_kernel.py":14
+ * if TYPE_CHECKING:
+ *     import threading
+ *     from collections.abc import Callable, Mapping             # <<<<<<<<<<<<<<
+ * 
+ *     from kafkatools.core.producer.futures import RecordFuture
+*/
+    {
+      PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_Callable,__pyx_mstate_global->__pyx_n_u_Mapping};
+      __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_collections_abc, __pyx_imported_names, 2, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 14, __pyx_L1_error)
+    }
+    __pyx_t_2 = __pyx_t_1;
+    __Pyx_GOTREF(__pyx_t_2);
+    {
+      PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_Callable,__pyx_mstate_global->__pyx_n_u_Mapping};
+      for (__pyx_t_3=0; __pyx_t_3 < 2; __pyx_t_3++) {
+        __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 14, __pyx_L1_error)
+        __Pyx_GOTREF(__pyx_t_4);
+        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_3], __pyx_t_4) < (0)) __PYX_ERR(0, 14, __pyx_L1_error)
+        __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+      }
+    }
+    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+    /* "kafkatools/core/producer/_send_kernel.py":16
+ *     from collections.abc import Callable, Mapping
+ * 
+ *     from kafkatools.core.producer.futures import RecordFuture             # <<<<<<<<<<<<<<
+ *     from kafkatools.core.producer.producer_batch import Callback
+ * 
+*/
+    {
+      PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_RecordFuture};
+      __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_kafkatools_core_producer_futures, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 16, __pyx_L1_error)
+    }
+    __pyx_t_2 = __pyx_t_1;
+    __Pyx_GOTREF(__pyx_t_2);
+    {
+      PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_RecordFuture};
+      __pyx_t_3 = 0; {
+        __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 16, __pyx_L1_error)
+        __Pyx_GOTREF(__pyx_t_4);
+        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_3], __pyx_t_4) < (0)) __PYX_ERR(0, 16, __pyx_L1_error)
+        __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+      }
+    }
+    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+    /* "kafkatools/core/producer/_send_kernel.py":17
+ * 
+ *     from kafkatools.core.producer.futures import RecordFuture
+ *     from kafkatools.core.producer.producer_batch import Callback             # <<<<<<<<<<<<<<
+ * 
+ * RECORD_BYTES = 32
+*/
+    {
+      PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_Callback};
+      __pyx_t_1 = __Pyx_Import(__pyx_mstate_global->__pyx_n_u_kafkatools_core_producer_produce, __pyx_imported_names, 1, NULL, 0); if (unlikely(!__pyx_t_1)) __PYX_ERR(0, 17, __pyx_L1_error)
+    }
+    __pyx_t_2 = __pyx_t_1;
+    __Pyx_GOTREF(__pyx_t_2);
+    {
+      PyObject* const __pyx_imported_names[] = {__pyx_mstate_global->__pyx_n_u_Callback};
+      __pyx_t_3 = 0; {
+        __pyx_t_4 = __Pyx_ImportFrom(__pyx_t_2, __pyx_imported_names[__pyx_t_3]); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 17, __pyx_L1_error)
+        __Pyx_GOTREF(__pyx_t_4);
+        if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_imported_names[__pyx_t_3], __pyx_t_4) < (0)) __PYX_ERR(0, 17, __pyx_L1_error)
+        __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+      }
+    }
+    __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+
+    /* "kafkatools/core/producer/_send_kernel.py":12
+ * from typing import TYPE_CHECKING
+ * 
+ * if TYPE_CHECKING:             # <<<<<<<<<<<<<<
+ *     import threading
+ *     from collections.abc import Callable, Mapping
+*/
+  }
+
+  /* "kafkatools/core/producer/_send_kernel.py":19
+ *     from kafkatools.core.producer.producer_batch import Callback
+ * 
  * RECORD_BYTES = 32             # <<<<<<<<<<<<<<
  * """What a record counts beside its key and value."""
  * NO_ROOM = -1
 */
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_RECORD_BYTES, __pyx_mstate_global->__pyx_int_32) < (0)) __PYX_ERR(0, 10, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_RECORD_BYTES, __pyx_mstate_global->__pyx_int_32) < (0)) __PYX_ERR(0, 19, __pyx_L1_error)
 
-  /* "kafkatools/core/producer/_send_kernel.py":12
+  /* "kafkatools/core/producer/_send_kernel.py":21
  * RECORD_BYTES = 32
  * """What a record counts beside its key and value."""
  * NO_ROOM = -1             # <<<<<<<<<<<<<<
  * 
  * 
 */
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_NO_ROOM, __pyx_mstate_global->__pyx_int_neg_1) < (0)) __PYX_ERR(0, 12, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_NO_ROOM, __pyx_mstate_global->__pyx_int_neg_1) < (0)) __PYX_ERR(0, 21, __pyx_L1_error)
 
-  /* "kafkatools/core/producer/_send_kernel.py":20
- *     different timestamps in ms since 1970, and `first_rows` the row at which each begins."""
+  /* "kafkatools/core/producer/_send_kernel.py":30
  * 
- *     __slots__ = ("topic", "partition", "room_bytes", "count", "keys", "values", "last_ms", "first_rows", "stamps")             # <<<<<<<<<<<<<<
+ *     __slots__ = (
+ *         "topic", "partition", "room_bytes", "count", "keys", "values", "callbacks", "last_ms", "first_rows", "stamps",             # <<<<<<<<<<<<<<
+ *     )  # fmt: skip
  * 
- *     def __init__(self, topic: str, partition: int | None, room_bytes: int) -> None:
 */
-  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows, __pyx_mstate_global->__pyx_n_u_slots, __pyx_mstate_global->__pyx_tuple[0]) < (0)) __PYX_ERR(0, 20, __pyx_L1_error)
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows, __pyx_mstate_global->__pyx_n_u_slots, __pyx_mstate_global->__pyx_tuple[1]) < (0)) __PYX_ERR(0, 29, __pyx_L1_error)
 
-  /* "kafkatools/core/producer/_send_kernel.py":33
+  /* "kafkatools/core/producer/_send_kernel.py":45
  *         self.stamps: list[int] = []
  * 
  *     def append(self, key: bytes | None, value: bytes | None, timestamp: int) -> int:             # <<<<<<<<<<<<<<
  *         """Append a record and return its row. `timestamp` in ms since 1970."""
  *         row = self.count
 */
-  __pyx_t_2 = __Pyx_PyDict_NewPresized(3); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 33, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_PyDict_NewPresized(3); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 45, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
-  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_key, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 33, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_value, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 33, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_timestamp, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 33, __pyx_L1_error)
-  __pyx_t_3 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_3append, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_RecordRows_append, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 33, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
+  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_key, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 45, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_value, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 45, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_timestamp, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 45, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_3append, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_RecordRows_append, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[0])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 45, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
-  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_3);
+  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
-  __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_3, __pyx_t_2);
+  __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_4, __pyx_t_2);
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
-  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows, __pyx_mstate_global->__pyx_n_u_append, __pyx_t_3) < (0)) __PYX_ERR(0, 33, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows, __pyx_mstate_global->__pyx_n_u_append, __pyx_t_4) < (0)) __PYX_ERR(0, 45, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
-  /* "kafkatools/core/producer/_send_kernel.py":55
+  /* "kafkatools/core/producer/_send_kernel.py":67
  *         return row
  * 
  *     def offer(self, partition: int | None, key: bytes | None, value: bytes | None, timestamp: int) -> int:             # <<<<<<<<<<<<<<
  *         """Append a record unless it is for another partition, or its key or value is larger than the room. Return its
  *         row, or NO_ROOM."""
 */
-  __pyx_t_3 = __Pyx_PyDict_NewPresized(4); if (unlikely(!__pyx_t_3)) __PYX_ERR(0, 55, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_3);
-  if (PyDict_SetItem(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_partition, __pyx_mstate_global->__pyx_kp_u_int_None) < (0)) __PYX_ERR(0, 55, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_key, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 55, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_value, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 55, __pyx_L1_error)
-  if (PyDict_SetItem(__pyx_t_3, __pyx_mstate_global->__pyx_n_u_timestamp, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 55, __pyx_L1_error)
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_5offer, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_RecordRows_offer, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 55, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_PyDict_NewPresized(4); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 67, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_4);
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_partition, __pyx_mstate_global->__pyx_kp_u_int_None) < (0)) __PYX_ERR(0, 67, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_key, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 67, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_value, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 67, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_4, __pyx_mstate_global->__pyx_n_u_timestamp, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 67, __pyx_L1_error)
+  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_10RecordRows_5offer, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_RecordRows_offer, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[1])); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 67, __pyx_L1_error)
   __Pyx_GOTREF(__pyx_t_2);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
   PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
   #endif
-  __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_2, __pyx_t_3);
-  __Pyx_DECREF(__pyx_t_3); __pyx_t_3 = 0;
-  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows, __pyx_mstate_global->__pyx_n_u_offer, __pyx_t_2) < (0)) __PYX_ERR(0, 55, __pyx_L1_error)
+  __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_2, __pyx_t_4);
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows, __pyx_mstate_global->__pyx_n_u_offer, __pyx_t_2) < (0)) __PYX_ERR(0, 67, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
   /* "(tree fragment)":1
@@ -8980,7 +11957,7 @@ __Pyx_RefNannySetupContext("PyInit__send_kernel", 0);
 
   /* "(tree fragment)":17
  *     else:
- *         return __pyx_unpickle_RecordRows, (type(self), 0xb00f810, state)
+ *         return __pyx_unpickle_RecordRows, (type(self), 0xd9da6b9, state)
  * def __setstate_cython__(self, __pyx_state):             # <<<<<<<<<<<<<<
  *     __pyx_unpickle_RecordRows__set_state(self, __pyx_state)
 */
@@ -8992,14 +11969,14 @@ __Pyx_RefNannySetupContext("PyInit__send_kernel", 0);
   if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RecordRows, __pyx_mstate_global->__pyx_n_u_setstate_cython, __pyx_t_2) < (0)) __PYX_ERR(2, 17, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
-  /* "kafkatools/core/producer/_send_kernel.py":69
+  /* "kafkatools/core/producer/_send_kernel.py":81
  *     """A row of `records`, whose result is asked for later."""
  * 
  *     __slots__ = ("records", "row")             # <<<<<<<<<<<<<<
  * 
  *     def __init__(self, records: RecordRows, row: int) -> None:
 */
-  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture, __pyx_mstate_global->__pyx_n_u_slots, __pyx_mstate_global->__pyx_tuple[1]) < (0)) __PYX_ERR(0, 69, __pyx_L1_error)
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture, __pyx_mstate_global->__pyx_n_u_slots, __pyx_mstate_global->__pyx_tuple[2]) < (0)) __PYX_ERR(0, 81, __pyx_L1_error)
 
   /* "(tree fragment)":1
  * def __reduce_cython__(self):             # <<<<<<<<<<<<<<
@@ -9028,50 +12005,126 @@ __Pyx_RefNannySetupContext("PyInit__send_kernel", 0);
   if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_RowFuture, __pyx_mstate_global->__pyx_n_u_setstate_cython, __pyx_t_2) < (0)) __PYX_ERR(2, 17, __pyx_L1_error)
   __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
 
+  /* "kafkatools/core/producer/_send_kernel.py":92
+ *     and a row."""
+ * 
+ *     __slots__ = ("collected", "lock", "make_future")             # <<<<<<<<<<<<<<
+ * 
+ *     def __init__(
+*/
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows, __pyx_mstate_global->__pyx_n_u_slots, __pyx_mstate_global->__pyx_tuple[3]) < (0)) __PYX_ERR(0, 92, __pyx_L1_error)
+
+  /* "kafkatools/core/producer/_send_kernel.py":104
+ *         self.make_future = make_future
+ * 
+ *     def accept(             # <<<<<<<<<<<<<<
+ *         self,
+ *         topic: str,
+*/
+  __pyx_t_2 = __Pyx_PyDict_NewPresized(6); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 104, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_2);
+  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_topic, __pyx_mstate_global->__pyx_n_u_str) < (0)) __PYX_ERR(0, 104, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_partition, __pyx_mstate_global->__pyx_kp_u_int_None) < (0)) __PYX_ERR(0, 104, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_key, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 104, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_value, __pyx_mstate_global->__pyx_kp_u_bytes_None) < (0)) __PYX_ERR(0, 104, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_timestamp, __pyx_mstate_global->__pyx_n_u_int) < (0)) __PYX_ERR(0, 104, __pyx_L1_error)
+  if (PyDict_SetItem(__pyx_t_2, __pyx_mstate_global->__pyx_n_u_callback, __pyx_mstate_global->__pyx_kp_u_Callback_None) < (0)) __PYX_ERR(0, 104, __pyx_L1_error)
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_3accept, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OpenRows_accept, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[6])); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 104, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_4);
+  #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
+  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
+  #endif
+  __Pyx_CyFunction_SetAnnotationsDict(__pyx_t_4, __pyx_t_2);
+  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows, __pyx_mstate_global->__pyx_n_u_accept, __pyx_t_4) < (0)) __PYX_ERR(0, 104, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+
+  /* "(tree fragment)":1
+ * def __reduce_cython__(self):             # <<<<<<<<<<<<<<
+ *     cdef tuple state
+ *     cdef object _dict
+*/
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_5__reduce_cython__, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OpenRows___reduce_cython, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[7])); if (unlikely(!__pyx_t_4)) __PYX_ERR(2, 1, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_4);
+  #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
+  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
+  #endif
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows, __pyx_mstate_global->__pyx_n_u_reduce_cython, __pyx_t_4) < (0)) __PYX_ERR(2, 1, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+
+  /* "(tree fragment)":17
+ *     else:
+ *         return __pyx_unpickle_OpenRows, (type(self), 0x5d14297, state)
+ * def __setstate_cython__(self, __pyx_state):             # <<<<<<<<<<<<<<
+ *     __pyx_unpickle_OpenRows__set_state(self, __pyx_state)
+*/
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_8OpenRows_7__setstate_cython__, __Pyx_CYFUNCTION_CCLASS, __pyx_mstate_global->__pyx_n_u_OpenRows___setstate_cython, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[8])); if (unlikely(!__pyx_t_4)) __PYX_ERR(2, 17, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_4);
+  #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
+  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
+  #endif
+  if (__Pyx_SetItemOnTypeDict(__pyx_mstate_global->__pyx_ptype_10kafkatools_4core_8producer_12_send_kernel_OpenRows, __pyx_mstate_global->__pyx_n_u_setstate_cython, __pyx_t_4) < (0)) __PYX_ERR(2, 17, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+
   /* "(tree fragment)":4
  *     int __Pyx_CheckUnpickleChecksum(long, long, long, long, const char*) except -1
  *     int __Pyx_UpdateUnpickledDict(object, object, Py_ssize_t) except -1
  * def __pyx_unpickle_RecordRows(__pyx_type, long __pyx_checksum, tuple __pyx_state):             # <<<<<<<<<<<<<<
  *     cdef object __pyx_result
- *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xb00f810, 0x0265709, 0x8bc3305, b'count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0xd9da6b9, 0xa51081f, 0xc8be099, b'callbacks, count, first_rows, keys, last_ms, partition, room_bytes, stamps, topic, values')
 */
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_1__pyx_unpickle_RecordRows, 0, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_RecordRows, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[6])); if (unlikely(!__pyx_t_2)) __PYX_ERR(2, 4, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_1__pyx_unpickle_RecordRows, 0, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_RecordRows, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[9])); if (unlikely(!__pyx_t_4)) __PYX_ERR(2, 4, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
-  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
+  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_RecordRows, __pyx_t_2) < (0)) __PYX_ERR(2, 4, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_RecordRows, __pyx_t_4) < (0)) __PYX_ERR(2, 4, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
   /* "(tree fragment)":1
  * cdef extern from *:             # <<<<<<<<<<<<<<
  *     int __Pyx_CheckUnpickleChecksum(long, long, long, long, const char*) except -1
  *     int __Pyx_UpdateUnpickledDict(object, object, Py_ssize_t) except -1
 */
-  __pyx_t_2 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_3__pyx_unpickle_RowFuture, 0, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_RowFuture, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[7])); if (unlikely(!__pyx_t_2)) __PYX_ERR(2, 4, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_3__pyx_unpickle_RowFuture, 0, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_RowFuture, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[10])); if (unlikely(!__pyx_t_4)) __PYX_ERR(2, 4, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_4);
   #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
-  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_2);
+  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
   #endif
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_RowFuture, __pyx_t_2) < (0)) __PYX_ERR(2, 4, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_RowFuture, __pyx_t_4) < (0)) __PYX_ERR(2, 4, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
+
+  /* "(tree fragment)":4
+ *     int __Pyx_CheckUnpickleChecksum(long, long, long, long, const char*) except -1
+ *     int __Pyx_UpdateUnpickledDict(object, object, Py_ssize_t) except -1
+ * def __pyx_unpickle_OpenRows(__pyx_type, long __pyx_checksum, tuple __pyx_state):             # <<<<<<<<<<<<<<
+ *     cdef object __pyx_result
+ *     __Pyx_CheckUnpickleChecksum(__pyx_checksum, 0x5d14297, 0xdb5408f, 0x16e26e3, b'collected, lock, make_future')
+*/
+  __pyx_t_4 = __Pyx_CyFunction_New(&__pyx_mdef_10kafkatools_4core_8producer_12_send_kernel_5__pyx_unpickle_OpenRows, 0, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_OpenRows, NULL, __pyx_mstate_global->__pyx_n_u_kafkatools_core_producer__send_k, __pyx_mstate_global->__pyx_d, ((PyObject *)__pyx_mstate_global->__pyx_codeobj_tab[11])); if (unlikely(!__pyx_t_4)) __PYX_ERR(2, 4, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_4);
+  #if CYTHON_COMPILING_IN_CPYTHON && PY_VERSION_HEX >= 0x030E0000
+  PyUnstable_Object_EnableDeferredRefcount(__pyx_t_4);
+  #endif
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_pyx_unpickle_OpenRows, __pyx_t_4) < (0)) __PYX_ERR(2, 4, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
   /* "kafkatools/core/producer/_send_kernel.py":1
  * # cython: language_level=3, annotation_typing=False, infer_types=False             # <<<<<<<<<<<<<<
  * """What `Producer.send` does for every record: its row among the records of its topic, and the row's future.
  * 
 */
-  __pyx_t_2 = __Pyx_PyDict_NewPresized(0); if (unlikely(!__pyx_t_2)) __PYX_ERR(0, 1, __pyx_L1_error)
-  __Pyx_GOTREF(__pyx_t_2);
-  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_test, __pyx_t_2) < (0)) __PYX_ERR(0, 1, __pyx_L1_error)
-  __Pyx_DECREF(__pyx_t_2); __pyx_t_2 = 0;
+  __pyx_t_4 = __Pyx_PyDict_NewPresized(0); if (unlikely(!__pyx_t_4)) __PYX_ERR(0, 1, __pyx_L1_error)
+  __Pyx_GOTREF(__pyx_t_4);
+  if (PyDict_SetItem(__pyx_mstate_global->__pyx_d, __pyx_mstate_global->__pyx_n_u_test, __pyx_t_4) < (0)) __PYX_ERR(0, 1, __pyx_L1_error)
+  __Pyx_DECREF(__pyx_t_4); __pyx_t_4 = 0;
 
   /*--- Wrapped vars code ---*/
 
   goto __pyx_L0;
   __pyx_L1_error:;
   __Pyx_XDECREF(__pyx_t_2);
-  __Pyx_XDECREF(__pyx_t_3);
+  __Pyx_XDECREF(__pyx_t_4);
   if (__pyx_m) {
     if (__pyx_mstate->__pyx_d && stringtab_initialized) {
       __Pyx_AddTraceback("init kafkatools.core.producer._send_kernel", __pyx_clineno, __pyx_lineno, __pyx_filename);
@@ -9105,6 +12158,8 @@ static int __Pyx_InitCachedBuiltins(__pyx_mstatetype *__pyx_mstate) {
   CYTHON_UNUSED_VAR(__pyx_mstate);
 
   /* Cached unbound methods */
+  __pyx_mstate->__pyx_umethod_PyDict_Type_get.type = (PyObject*)&PyDict_Type;
+  __pyx_mstate->__pyx_umethod_PyDict_Type_get.method_name = &__pyx_mstate->__pyx_n_u_get;
   __pyx_mstate->__pyx_umethod_PyDict_Type_items.type = (PyObject*)&PyDict_Type;
   __pyx_mstate->__pyx_umethod_PyDict_Type_items.method_name = &__pyx_mstate->__pyx_n_u_items;
   __pyx_mstate->__pyx_umethod_PyDict_Type_pop.type = (PyObject*)&PyDict_Type;
@@ -9123,21 +12178,35 @@ static int __Pyx_InitCachedConstants(__pyx_mstatetype *__pyx_mstate) {
   CYTHON_UNUSED_VAR(__pyx_mstate);
   __Pyx_RefNannySetupContext("__Pyx_InitCachedConstants", 0);
 
-  /* "kafkatools/core/producer/_send_kernel.py":20
- *     different timestamps in ms since 1970, and `first_rows` the row at which each begins."""
- * 
- *     __slots__ = ("topic", "partition", "room_bytes", "count", "keys", "values", "last_ms", "first_rows", "stamps")             # <<<<<<<<<<<<<<
- * 
- *     def __init__(self, topic: str, partition: int | None, room_bytes: int) -> None:
+  /* "kafkatools/core/producer/_send_kernel.py":114
+ *     ) -> RecordFuture | None:
+ *         """Add a record to those of its topic and return its future; None when a new collection has to be begun."""
+ *         with self.lock:             # <<<<<<<<<<<<<<
+ *             records = self.collected.get(topic)
+ *             if records is None:
 */
   {
-    PyObject* __pyx_temp[9] = {__pyx_mstate_global->__pyx_n_u_topic, __pyx_mstate_global->__pyx_n_u_partition, __pyx_mstate_global->__pyx_n_u_room_bytes, __pyx_mstate_global->__pyx_n_u_count, __pyx_mstate_global->__pyx_n_u_keys, __pyx_mstate_global->__pyx_n_u_values, __pyx_mstate_global->__pyx_n_u_last_ms, __pyx_mstate_global->__pyx_n_u_first_rows, __pyx_mstate_global->__pyx_n_u_stamps};
-    __pyx_mstate_global->__pyx_tuple[0] = __Pyx_PyTuple_FromArray(__pyx_temp, 9); if (unlikely(!__pyx_mstate_global->__pyx_tuple[0])) __PYX_ERR(0, 20, __pyx_L1_error)
+    PyObject* __pyx_temp[3] = {Py_None, Py_None, Py_None};
+    __pyx_mstate_global->__pyx_tuple[0] = __Pyx_PyTuple_FromArray(__pyx_temp, 3); if (unlikely(!__pyx_mstate_global->__pyx_tuple[0])) __PYX_ERR(0, 114, __pyx_L1_error)
     __Pyx_GOTREF(__pyx_mstate_global->__pyx_tuple[0]);
   }
   __Pyx_GIVEREF(__pyx_mstate_global->__pyx_tuple[0]);
 
-  /* "kafkatools/core/producer/_send_kernel.py":69
+  /* "kafkatools/core/producer/_send_kernel.py":30
+ * 
+ *     __slots__ = (
+ *         "topic", "partition", "room_bytes", "count", "keys", "values", "callbacks", "last_ms", "first_rows", "stamps",             # <<<<<<<<<<<<<<
+ *     )  # fmt: skip
+ * 
+*/
+  {
+    PyObject* __pyx_temp[10] = {__pyx_mstate_global->__pyx_n_u_topic, __pyx_mstate_global->__pyx_n_u_partition, __pyx_mstate_global->__pyx_n_u_room_bytes, __pyx_mstate_global->__pyx_n_u_count, __pyx_mstate_global->__pyx_n_u_keys, __pyx_mstate_global->__pyx_n_u_values, __pyx_mstate_global->__pyx_n_u_callbacks, __pyx_mstate_global->__pyx_n_u_last_ms, __pyx_mstate_global->__pyx_n_u_first_rows, __pyx_mstate_global->__pyx_n_u_stamps};
+    __pyx_mstate_global->__pyx_tuple[1] = __Pyx_PyTuple_FromArray(__pyx_temp, 10); if (unlikely(!__pyx_mstate_global->__pyx_tuple[1])) __PYX_ERR(0, 30, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_mstate_global->__pyx_tuple[1]);
+  }
+  __Pyx_GIVEREF(__pyx_mstate_global->__pyx_tuple[1]);
+
+  /* "kafkatools/core/producer/_send_kernel.py":81
  *     """A row of `records`, whose result is asked for later."""
  * 
  *     __slots__ = ("records", "row")             # <<<<<<<<<<<<<<
@@ -9146,14 +12215,28 @@ static int __Pyx_InitCachedConstants(__pyx_mstatetype *__pyx_mstate) {
 */
   {
     PyObject* __pyx_temp[2] = {__pyx_mstate_global->__pyx_n_u_records, __pyx_mstate_global->__pyx_n_u_row};
-    __pyx_mstate_global->__pyx_tuple[1] = __Pyx_PyTuple_FromArray(__pyx_temp, 2); if (unlikely(!__pyx_mstate_global->__pyx_tuple[1])) __PYX_ERR(0, 69, __pyx_L1_error)
-    __Pyx_GOTREF(__pyx_mstate_global->__pyx_tuple[1]);
+    __pyx_mstate_global->__pyx_tuple[2] = __Pyx_PyTuple_FromArray(__pyx_temp, 2); if (unlikely(!__pyx_mstate_global->__pyx_tuple[2])) __PYX_ERR(0, 81, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_mstate_global->__pyx_tuple[2]);
   }
-  __Pyx_GIVEREF(__pyx_mstate_global->__pyx_tuple[1]);
+  __Pyx_GIVEREF(__pyx_mstate_global->__pyx_tuple[2]);
+
+  /* "kafkatools/core/producer/_send_kernel.py":92
+ *     and a row."""
+ * 
+ *     __slots__ = ("collected", "lock", "make_future")             # <<<<<<<<<<<<<<
+ * 
+ *     def __init__(
+*/
+  {
+    PyObject* __pyx_temp[3] = {__pyx_mstate_global->__pyx_n_u_collected, __pyx_mstate_global->__pyx_n_u_lock, __pyx_mstate_global->__pyx_n_u_make_future};
+    __pyx_mstate_global->__pyx_tuple[3] = __Pyx_PyTuple_FromArray(__pyx_temp, 3); if (unlikely(!__pyx_mstate_global->__pyx_tuple[3])) __PYX_ERR(0, 92, __pyx_L1_error)
+    __Pyx_GOTREF(__pyx_mstate_global->__pyx_tuple[3]);
+  }
+  __Pyx_GIVEREF(__pyx_mstate_global->__pyx_tuple[3]);
   #if CYTHON_IMMORTAL_CONSTANTS
   {
     PyObject **table = __pyx_mstate->__pyx_tuple;
-    for (Py_ssize_t i=0; i<2; ++i) {
+    for (Py_ssize_t i=0; i<4; ++i) {
       #if PY_VERSION_HEX >= 0x030F0000
       PyUnstable_SetImmortal(table[i]);
       #elif CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
@@ -9187,41 +12270,41 @@ static int __Pyx_InitConstants(__pyx_mstatetype *__pyx_mstate) {
   int __pyx_clineno = 0;
   CYTHON_UNUSED_VAR(__pyx_mstate);
   {
-    const struct { const unsigned int length: 8; } str_length_index[] = {{15},{1},{179},{8},{12},{7},{6},{2},{10},{9},{40},{7},{12},{10},{28},{30},{17},{16},{9},{27},{29},{20},{12},{8},{8},{12},{8},{10},{8},{7},{14},{12},{11},{10},{25},{24},{14},{12},{10},{17},{13},{12},{12},{19},{9},{8},{5},{13},{6},{18},{18},{5},{10},{3},{5},{37},{3},{4},{7},{5},{9},{3},{7},{10},{3},{4},{10},{6},{5},{9},{5},{6},{12},{5},{6}};
-    const struct { const unsigned int length: 9; } bytes_length_index[] = {{11},{11},{55},{55},{270},{106},{188},{109}};
+    const struct { const unsigned int length: 8; } str_length_index[] = {{15},{1},{1},{15},{179},{8},{12},{7},{6},{2},{10},{9},{40},{8},{8},{7},{7},{8},{26},{28},{15},{12},{12},{10},{28},{30},{17},{16},{9},{27},{29},{13},{20},{12},{8},{9},{8},{8},{12},{8},{10},{8},{7},{14},{12},{11},{10},{23},{25},{24},{14},{12},{10},{17},{13},{12},{12},{19},{9},{8},{5},{13},{6},{6},{18},{8},{9},{18},{9},{15},{5},{10},{3},{3},{5},{37},{32},{39},{3},{4},{7},{4},{11},{5},{9},{3},{7},{10},{3},{4},{10},{6},{5},{3},{9},{9},{5},{6},{6},{12},{5},{6}};
+    const struct { const unsigned int length: 9; } bytes_length_index[] = {{11},{11},{11},{55},{55},{55},{106},{133},{321},{118},{188},{109}};
     #ifndef CYTHON_COMPRESS_STRINGS
       #define CYTHON_COMPRESS_STRINGS 90
     #endif
-    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (1105 bytes) */
-static const char cstring[] = "x\332\215SKS\333V\024\306\212\213i\241\001\0474\314\320v\020\323NI\233\326@\3534\315c\246c\210y\314\224\207\rSR\230F\271\226\216ma\275\357\225\215\233,Xz\251\245\226Zj\351\245\227^z\251\245\226\374\204\374\204\236kc0\t\235\251\306\326w\356y|\347q\217\0362\007@,;\244\242\203\301\276\377}\327d \262*a\342z\223UMCT\251\250\200\246\226\300!\014\264\246H\231\243\312\014\034\356d\210\373\371\375\237\262\277eEb(\242\003\247 3*R\267$k\204R\240\242Y\026K\256\2521\325\020Y\323\002\232\021\267\313b\323tE\003@\021\231)Z\3507\032\300\252`\210\024\030\027\304%b\030&#L5\r\t\303U\243\262$*\252\203I\324:\360\350\r\242Q\310\020E\221\320\017JM\206\014\357\304]\323\000E\245\244\244\001\030\374]\221U\203]\032T:\320)5R\256\021f\232\032]\226M\007\226-\307T\\\031\234e\t=\024\251\006\216\001Z\306j\356\356I\305\275\275\235b~}\257\370RZ\373\3530\177P\004\214P\212f\203^K\031Ir\200\023Hr\177n\222t\303\206-Q\354\344V+\261,\3148\2420\313epP\332p\231\353\300\225pK\212\021\323G\031$i\277y\206\377\227x]\322.\234\261\"\224%\351r\244\300\355\n\267\340Sv\r\231ceH\201\217N\324>\207\216S\321\372\032\203\350\003\204\006\007\013\311\345*\3105\352\352\203\223\003\324\325\330@\276\344\341\"\277\370\201\344\032\226*\327\220\355\272\327\017\r\303\206\006\372:\343W\305\263\331.\321\206\005\\\016A\372h\034W\n8\343\007\234\310U\321t\244\265[&E5\223Q.\340\006\261\341dT*a\231\246\213\333\013\203;\"\264i\310\252\231\271RSY\303\267\204\243b\016\221\241D\344\232l\272\006+\253\016\3628\330 n\236\312@\247\327\353\306\243!3\\\267\314\350\272\325\240\211?\212\337\002\223t\332_\003\2138H\200_\200eZN\177l\3241M]\352/;O\000Z\031\033R\240Lp\370\330\227n\321~wL\325\241\177d&\016\327\265\024\324\271\024\256\272\257\023\315\035\274\350y\"N.\005v8\036\022.>\014\023\341\203\320>O\\$\027|;\022W\332\223\235\347\335ZT(\306\311\373\336S\177+\310\005\2058\231:\177\347=\361\027\343\211G\341j\370G\347n\227\304\311\311\326\352\177\204=\363_\005\205\200\214\204\375\030\346\302\277;\231^\3422\354\375\304\330g_rC\332\233\365^\371\207\301\327""\241\322^\352\314v\216\273\254\367\"::\211N\252QU\21347r\233\357\307\306\376I\254\t\010k\302\006\207\raS\210\047f\274\224g\373\343\276\026.\362L\365\326\221\227\367g\375B<q\317C\3469\317\276\300\027\363_\004\215\020\332\277\264\225\316w\335T\327\355\255\367Xt\360:z\r\021\234F\247z\244\333\221=\310\221\343\344\271a\216m\016\333\302\016\207\035\341\220\303\241p\302\341Dx\303\341\215 s\220\205\n\207\212`r0\205:\207\272\320\020xUv<1\035M?\n\263\241\335N\265\337v\227z\351\213\233\232\305\017\246q\354\263`\365\377w\3674\330\014W\2573\375\020~\033\222\260\321\256u\347z\211\213\233\232t\224\234\217\346\227\243\345-n\272\333R8\321Tk\333;\364\357\371\230\362\013\024\276\n\212\0012M\266~\365\346\374D<5\357\177\343\027|\302\3756\371Ur\277\311\3263\357\300O\372\271xj\306\233DM\037\236\004\213A_Ly\r\237\370}\222l\253\341\221k\222\251\351\026\363\262\236\035\317\314z[~\316\3773\370\031\227\013C>\361\216\360X\210?O{\351\3213f\335\345s\231n\331Qr!ZX\211V\362Q\036\357Nz?>\366\351\003\2547\315\323<\367d\354 \353\327\203\2430\337\236m\037t\022\235\271\356\235.\226s\337[\035\024\362\026k8\016\030\216\275\321\206N\266C\273\213\335\307\275;\275\241\017/\215\367\3678H\005\366\277\302\257\312{";
-    PyObject *data = __Pyx_DecompressString(cstring, 1105, 1);
+    #if (CYTHON_COMPRESS_STRINGS) == 1 /* compression: zlib (1421 bytes) */
+static const char cstring[] = "x\332\235T\315S\333F\024\3072\r\264\020>]\230I\323\211\230tJ>Z\023R\247\371\340\320q\301\004\322\360a\307\t$i\263\263\226\326F\221,Y\332\025\340\206f8\372\250\243\216:\352\350\243\217>\372\250\243\216\374\t\371\023\362V\262\301\204\244\323\251\306\326\357\355{o\337\307o\337\352\006\263\010\021\313\026\256T\211\316n\246\177[\306\232V\302\222*\036\211\233\206N6\rFD\266\207\231\270\\g{\206.*T\224\211\246\224\210\205\031\321\352\"e\226\"1bq\047]\334\316m\377\234y\220\021\261.\213\026yK$FEj\227$\rSJ\250h\224\305\222\255hL\321EV\257\021\232\026\327\313b\335\260E\235\020Yd\206X\003\277\376\rl\217\350\"%\214\013\342<\326u\203a\246\030:\202\355\212^\231\027e\305\202$\312>\341\273W\261FI\032\3132\002?R\2523\210\020\267!+\024\2274Bt\376\256H\212\316\272\006\205\306:Y\305e\0253\303\320\350\202dXd\241f\031\262-\021k\001\201\207\214Tb\351DK\327\352\234\037\276\241\307\323\006\256\361J6\267Pakkc\253F\364\202q@{\230F\310\"<\016\222\"\372\020\352\263@_\024\332\371\214\rK\022\251\261Bny\253\260\202~\177Y\314=+\020\250J^\265\231m\221X\346\216g\322\305D\347l\027R\365Y\241\001\350\260Oa\224\313\304\002\251\233\255\047|&E\237\351B\206\342\313\355\034Z^\313-\377\261\276\371\030\241\355\372!\374W`V\320&9d\005RF\250{\236\004\301#s\013<0\205\304\212\204C%R\224m]\342X\351%\200\247\212\025=B8#-\322\350\270\032#9\340P\203l\322\036\221TjW\343\225E\250\255\261X\356\306\341\"\037\303X\262\365\232\"\251\020\255w\n\237\250\317\010\372\324\320c!\326\3573>\036\274\010\323\306Z\257\256.s\350\002\207\247\nr\310\027@\343i/\264\257\343\013\364\202J3\030\345\002\2149\3531\250P\004e\0326\\1\022OQ|\274\230\326uI1\322\247F*u\007\270\207T\322@\215\200Xfa\211D&C\323\340v\021\271+\300\305\203q)I\222a\353\254\254X\220\326\002>\340d\340B)\214T\351\331-\342\231H\272w\213\322\375\267\350\213N\345\210\306/\007\351\t\250\204\231\264\247\222:\374(|)\030\252\002\031\222Z\305*Aq\220h\206k\330\202\262\240\352\232Q\263\242\343\243\226aTQ\364e\340\225\023\255\014\304\312\244\214a6\200\337j\215F,\303G\215\355Y\004\313p\263""\231R%\221\211\031p\340\361w\307\256\311\340eSrz.\373X\263\343\027=N\204\203?z\330\333\367\363\\\234\367L\377\222\217\271x\303O\3703\276y\2348\031\274\346\232\201x\2479\322Zj\253A\276\020\016N;\017\334\007\336\242\227\r\007\207\216\217\234\373\356\\8|\313\237\363\227\232z\033t#\215\305/l{\350\256yY/\337\267\355\266\277\350?m\215\265\361\277m{\344\356zy\017\367m\373\311\317\372\177\265\322\235Dw\333\207\341\201o\276\343\206I\047\345\274r\231\267\030\016O8C\216\351^r5\177\216\357\334o\354897\345\346\303\341)\007<g\035\363\004^\314}\350=\366\027\271\207\031\016\217\007\343\267\374\037|\354\0374\325\366l\047qr^3\371I\246?\275\224\267\343\2574\023\377=\333\222W\361\2377\2577\213\255\231\326A\233t~\351\310A\001\005\250\034\224+gE\334\364S~\336\2574_\267\207\332\346\311yM\3423E\354\372\305\346\367-\271=\337Iu^\005;\257\203\327\225\240\242\006\352apx\364a`\340\237\304\252\000\260*<\341\360D(p(\010/8\274\020v\204\377S\376\325\366N\047\027\344\213Aq7\330}\023\274!\001y\033\274\255\006U30\343\234+<\374\212\260\316a]x\312\341\251\260\315a[\330\345\260+ \016H\2209\310B\205CEP9\250\202\305\301\022\352\034\352\302{\016\357\205l\022 \233\314q\310%78l$\213\034\212\311\347\3113\002o\373\031\337l\0165\337\001%\223\047\3475s\307\331\223\361\211p:\025^\036\013caj\372\303\245\201\261)g2\034\235qd\367\226\267\002\343\017\213\361\306\241C\201\350\t  \034\235r\346\335\031\327\364F\374{\020\310\344f\346\334u\362]\363x\243\356\016\271&_\375\355Mz\363<\300\264\223q\216\340\252\254\373\371`\360Jpe!XX\343c5\326\2209\257\243\215u\247\350N\2710\256\337\202p\325+xP\377H\343Wg\326M\204\243W\334\353n\336\305\334\3571\037|\3567\322x\344<s\007\335l8:\341\214\200&\202\373\336\234\027\211C\316\201\213\335(H\246q\340\340\263 Q\265\031(t\"\345\254\271Y\367\205w\027\256\"l\371\312\331\201e>\274<\311\373?[C\326M>d\343\r3\030\274\026\\\273\023\334\311\00598j\004d}=\003\365N\3624K\216\004\035d\334}\270\n\271f\252\371\254\225h\315\266\223\355E\336\375b\\\310;\250\341\225\307\340\010\016\232\244\225i\321\366""\\\373^\047\331\351\371\360\322x\177\367\274!\317\374\010$\202\330\373";
+    PyObject *data = __Pyx_DecompressString(cstring, 1421, 1);
     #define __Pyx_DecompressString_LZSS_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (1392 bytes) */
-static const char cstring[] = "\377(tree fr\377agment)?\377Note tha\377t Cython\377 is deli\377berately\377 stricte\375r!\001n PEP-\377484 and \377rejects \377subclass\377es of bu\377iltin ty\377pes. If \377you need\237 to p%\000%\tt\177hen set\200\000\377e \047annot\277ation_<\000i\177ng\047 dirb\000\373iv\242\000o Fal\177se.add_%\000\357ebytp\000| N\377onedisab\357leen\002\001gci\267nt \023\003is\016\003d\377kafkatoo\377ls/core/\377producer\373/_\037\000d_ker\377nel.pyNO\377_ROOMREC\377ORD_BYTE\367SRe/\000dRow}s\000\007.__re=\001\233_c\263\"__\017\n\320\000s\372\307\000e\n\021appen}d@\010offer\\\000?Future\000\006P\020\343ow\036\003{\000Q\016__P\353yx\001\000D\254@_Ne\177xtRef__\314$?e____d\026\001\006\000\357func\014\001get\274\237\003\032\000main \001m\272\223 l)\002nam\002\003e\365w9\001pZ\000chec\277ksum__\n\001r\037esult\006\003A\004!\001\374\365A\033\003unpick`K\000\267\047\t\r\311\005L\003vt\301A\236\247\001qualy\005\341$_L\341.\372&ex\333\001\304`_\255\005\371s\320\010\2270slotst\217!\277`t\222%is_\227`\277outine\236Ca\177syncio.\016\006\327scl\032\000_\250 tr\377acebackc\377ountfirs\347t_r\237`\367`ite\263ms\345g:\001e.\347e.\356\343ikey\000\000sla\366:\000ms\202bpart\275i\376\204\001popr\363bs\237room_\350\204\002]\001e\377lfsetdef\271a\372 \341`mps\345bt\267ime\n\002to\363 u\377pdateuse}_\202\204\005value\000\002\377s\200\001\330\004\047\240q\357\250\006\250a\007\001(\250\001\377\250\026\250q\200\001\340\004\377\037\230q\320 0\260\013\377\270;\300k\320QR\330\377\004\023\2209\230H\240A\377\240Q\330\004\007\200|\220\3777\230!\330\010+\2501\377\250L\270\016\300a\330\004\367\013\2101 \024:\230X\240\367Q\240a,\010,\250A\250\337]\270.\310\0010\004\360\010\367\000\n\033L\001\021\220\024\220\377X\230T\240\035\250d\260\377\047\270\024\270Z\300t\310\377<\320W[\320[h\320\377hl\320lu\320uy\177\360\000\000z\001B\002\004\000\367B\002F\003\001F\002G\002\377\330\010\020\220\007\220q\230\337\006\230l\250!\235\001v\210\377W\220E\230\024\230Q\330\367\010\022\220\247\000\027\220q\340\377\010\027\220t""\230<\240w\377\250e\2603\260d\270&\377\300\007\300u\310C\310t\377\320S^\320^e\320e\377j\320jm\320mq\320Uq^\003A`\001A\\\005In\001wI\002Mu\001M\002T|\001wT\002[\203\001[\002`\212\001w`\002c\221\001c\002g\230\001wg\002o\237\001o\002v\246\001\357v\002w\002\263!q\330\010\377\017\320\017+\2504\250q\377\260\007\260{\300\047\310\021\335\340\004\013!\200\001\201*Z\230\367t\2401\264\200\0479\240G\250\3751`\007*\250$\250a\250\177w\260k\300\027\310\001e\002\376\010\007\021\320\004\032\320\032/w\320/H\027\001\016\210d\243!\377\014\210I\220T\230\022\230zp\000\025\006\000\034\240R\240\261\000\377\013\2106\220\027\230\001\330\377\014\032\230#\230Q\230a\237\330\010\014\210G\376A$\001\013\377\210:\220S\230\004\230A\237\330\014\020\220\0137\000\002\0027\363\240!\265\000\017\000\007\220w\230\373a\230@\0024\210w\220a\376;\007\014\017\210t\2204\220\377q\330\020\024\220H\230A\317\230V\2402\332`B\000\005\220\375W\014\000Q\330\r\021\220\021\351\330\005\010s\000N\362a\017\210q\377\320\004\037\320\0370\3200\367E\320E\271@_\360\006\000\373\t\026\266\000\021\330\010\013\210\367;\220c\277\0004\230v\240\377W\250E\260\024\260S\270\377\001\270\027\300\003\3001\330\367\014\023\220\311 \013\2104\210\335{\306\000Z\240t\206@w\260\377e\2704\270s\300!\300\3175\310\003\310\034\005\227\0017\230\177!\2305\240\007\240q";
-    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 1392, 1833);
+    #elif (CYTHON_COMPRESS_STRINGS) > 0 && (CYTHON_COMPRESS_STRINGS) <= 90 /* compression: lzss (1808 bytes) */
+static const char cstring[] = "\377(tree fr\377agment).\377?Callbac\377k | None\377Note tha\377t Cython\377 is deli\377berately\377 stricte\375r!\001n PEP-\377484 and \377rejects \377subclass\377es of bu\377iltin ty\377pes. If \377you need\237 to p%\000%\tt\177hen set\200\000\377e \047annot\277ation_<\000i\177ng\047 dirb\000\373iv\242\000o Fal\177se.add_%\000\317ebytp\000\301\003di\177sableen\002\001\337gcint\331\004is\376\016\003dkafkat\377ools/cor\377e/produc\357er/_\037\000d_k\377ernel.pyx\234!G\001\240%Mapp\207\000\377NO_ROOMO\177penRows\000\005\337.__reD\001_c\246\272\"__\017\010\325\000s\314\000e\376\n\017acceptR\377ECORD_BY\337TESRe\223\000dF\037uture\006\003c\001\000\007\340W\017\017\nZ\016/\010\276\000end>@\010offer\303\000g\004\303owq\003P\020\020\010\274\016TY\377PE_CHECK\377ING__Pyx\372\001\000D\251`_Next\337Ref__\311De_\317___d\026\001\006\000en\274\312`\r\001exit\025\001fwunc\035\001get\250#^+\000main1\001m\241@\335l:\002nam\002\003ew\372J\001pk\000check\337sum__\n\001re\017sult\006\003A\004!\001\203\204\001~\033\003unpickK\000\300\274E\010\014\354\047\t\r\231%c\003vt<\346a\317\001qual\220\005\377D\331_\377N\230fex\203!se\313t_\304\005s\347\010\233n__\337slots\267!te\373st\272%is_co\177routine\300c\376\331Casyncio\315.\024\006sc\342\206\004\000\005sc\365l1\000_\326 trac\375e\200\207\001collec\367ted\002\004ions\377.abccoun\357tfirt\000row\375s\227@intite\263ms\274\205\007f\001e.\276\205\005.\304\272\205\t\014\026f\332\204\002+\027\214\206\005_b\177atchkey\000\000\327sla\373\000m\212 ck\237make_?\003\277\204\002p\373ar\224\000ionpo\373pr\274\205\002sroom\371_\225\207\002\266\001elfse\337tdefa\231`st\357amps\215\206\002str\377threadin\337gtime\026\002to\374\236`\362\207\003update\357use_\274\206\005val\373ue\000\002s\200\001\330\004\177&\240a\240v\250Q\007\001\177\047\240q\250\006\250a\022\001\377(\250\001\250\026\250q\200\377\001\340\004\037\230q\320 \3770\260\013\270;\300k\320\377QR\330\004\023\2208\230\3778\2401\240A\330\004\007\377\200|\2207\230!\330\010\377*\250!\250;\260n\300""\356\021\000\013\2101 \0249\230H\357\240A\240Q,\010+\2501\377\250L\270\016\300a\330\004\376\035\027:\230X\240Q\240a\376c\010,\250A\250]\270.\373\310\0010\004\360\010\000\n\033\376\203\001\021\220\024\220Z\230t\377\2401\330\010\020\220\007\220\177q\230\006\230l\250!\244\001\377v\210W\220E\230\024\230\337Q\330\010\022\220\256\000\027\220\377q\340\010\027\220t\2309\357\240G\2501\306\001q\330\010\377\017\320\017*\250$\250a\377\250w\260k\300\027\310\001\335\340\004\013\021\200\001]\n\\\240\177\024\240W\250D\260\001D\047\377;\240g\250U\260#\260\377T\270\026\270w\300e\310\3773\310d\320R_\320_\357f\320fg{\007)\250\024\377\250Q\250g\260[\300\007\323\300q\200\002\010\007\001r\020X\250\377T\260\035\270d\300\047\310\377\024\310Z\320W[\320[\377g\320gk\320kx\320\377x|\360\000\000}\001F\335\002\004\000F\002J\003\001J\002\335R\n\001R\002V\021\001V\002\373W\002\213\2001\034\300W\310E\377\320QT\320TX\320X\377^\320^e\320ej\320\177jm\320mq\320qn\003\335Dp\001D\002Iw\001I\002\335L~\001L\002P\205\001P\002\335X\214\001X\002_\223\001_\002\335d\232\001d\002g\241\001g\002\335k\250\001k\002r\257\001r\002\335y\266\001y\002~\275\001~\002\273A\003\314\000A\003E\003\001E\273\003M\n\001M\003T\021\001T\367\003U\003\274G+\2504\250_q\260\007\260{\220 \021\301B\376\010\007!\200A\340\017\020\330\277\023\024\330\r\016\330\003\003\022\377\023\360\006\000\016\022\220\021\377\330\014\026\220d\230*\240\357D\250\001\250\n\000\017\210x\277\220s\230!\330\020\253`\330\377\014\022\220\047\230\026\230q\357\240\013\2505X\000q\330\014\177\017\210t\2202\220Q\030\004\177\017\210y\230\007\230q)\001\337z\240\021\240\047=\001\023\220\3774\220|\2401\240I\250\377Q\320\004\032\320\032/\320\273/H\323a\016\210d\201\204\001\014\377\210I\220T\230\022\2301\367\330\010\025\006\000\034\240R\240\377q\330\010\013\2106\220\027\377\230\001\330\014\032\230#\230\377Q\230a\330\010\014\210G\374\343\205\001$\001\013\210:\220S\230\377\004\230A\330\014\020\220\013|7\000\002\0027\240!\2401\016\001\277\007\220w\230a\230@\0024\317\210w\220a;""\007\251\0024\220\376\235\000\024\220H\230A\230V\357\2402\240QA\001\005\220W\336\014\000Q\330\r\021\374\001\020\220\364\010\005s\000N\327\206\001\017\210q\320\377\004\037\320\0370\3200Ek\320E\350@_\252 \t\026\266\000\335\021\250\001;\220c\277\0004\230\377v\240W\250E\260\024\260\377S\270\001\270\027\300\003\300\356\214\000\023\2201\312\0014\210{\356\306\000Z\240t\222@w\260e\377\2704\270s\300!\3005\347\310\003\310\034\005\305!7\230!?\2305\240\007\240q";
+    PyObject *data = __Pyx_DecompressString_LZSS(cstring, 1808, 2536);
     #define __Pyx_DecompressString_UNUSED
     if (unlikely(!data)) __PYX_ERR(0, 1, __pyx_L1_error)
     const char* const bytes = __Pyx_PyBytes_AsString(data);
     #if !CYTHON_ASSUME_SAFE_MACROS
     if (likely(bytes)); else { Py_DECREF(data); __PYX_ERR(0, 1, __pyx_L1_error) }
     #endif
-    #else /* compression: none (1833 bytes) */
-static const char bytes[] = "(tree fragment)?Note that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.add_notebytes | Nonedisableenablegcint | Noneisenabledkafkatools/core/producer/_send_kernel.pyNO_ROOMRECORD_BYTESRecordRowsRecordRows.__reduce_cython__RecordRows.__setstate_cython__RecordRows.appendRecordRows.offerRowFutureRowFuture.__reduce_cython__RowFuture.__setstate_cython____Pyx_PyDict_NextRef__annotate____dict____func____getstate____main____module____name____new____pyx_checksum__pyx_result__pyx_state__pyx_type__pyx_unpickle_RecordRows__pyx_unpickle_RowFuture__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____slots____test___dict_is_coroutineappendasyncio.coroutinescline_in_tracebackcountfirst_rowsintitemskafkatools.core.producer._send_kernelkeykeyslast_msofferpartitionpoprecordsroom_bytesrowselfsetdefaultstampsstatetimestamptopicupdateuse_setstatevaluevalues\200\001\330\004\047\240q\250\006\250a\200\001\330\004(\250\001\250\026\250q\200\001\340\004\037\230q\320 0\260\013\270;\300k\320QR\330\004\023\2209\230H\240A\240Q\330\004\007\200|\2207\230!\330\010+\2501\250L\270\016\300a\330\004\013\2101\200\001\340\004\037\230q\320 0\260\013\270;\300k\320QR\330\004\023\220:\230X\240Q\240a\330\004\007\200|\2207\230!\330\010,\250A\250]\270.\310\001\330\004\013\2101\200\001\360\010\000\n\033\230!\330\010\021\220\024\220X\230T\240\035\250d\260\047\270\024\270Z\300t\310<\320W[\320[h\320hl\320lu\320uy\360\000\000z\001B\002\360\000\000B\002F\002\360\000\000F\002G\002\330\010\020\220\007\220q\230\006\230l\250!\330\004\007\200v\210W\220E\230\024\230Q\330\010\022\220!\330\010\027\220q\340\010\027\220t\230<\240w\250e\2603\260d\270&\300\007\300u\310C\310t\320S^\320^e\320ej\320jm\320mq\320qy\360\000\000z\001A\002\360\000\000A\002F\002\360\000\000F\002I\002\360\000\000I\002M\002\360\000\000M\002T\002\360\000\000T\002[\002\360""\000\000[\002`\002\360\000\000`\002c\002\360\000\000c\002g\002\360\000\000g\002o\002\360\000\000o\002v\002\360\000\000v\002w\002\330\004\007\200q\330\010\017\320\017+\2504\250q\260\007\260{\300\047\310\021\340\010\017\320\017+\2504\250q\260\007\260{\300!\200\001\360\010\000\n\033\230!\330\010\021\220\024\220Z\230t\2401\330\010\020\220\007\220q\230\006\230l\250!\330\004\007\200v\210W\220E\230\024\230Q\330\010\022\220!\330\010\027\220q\340\010\027\220t\2309\240G\2501\330\004\007\200q\330\010\017\320\017*\250$\250a\250w\260k\300\027\310\001\340\010\017\320\017*\250$\250a\250w\260k\300\021\320\004\032\320\032/\320/H\310\001\340\010\016\210d\220!\330\010\014\210I\220T\230\022\2301\330\010\025\220T\230\034\240R\240q\330\010\013\2106\220\027\230\001\330\014\032\230#\230Q\230a\330\010\014\210G\2207\230!\2301\330\010\013\210:\220S\230\004\230A\330\014\020\220\013\2301\330\014\020\220\013\2307\240!\2401\330\014\020\220\007\220w\230a\230q\330\010\013\2104\210w\220a\330\014\032\230#\230Q\230a\330\014\017\210t\2204\220q\330\020\024\220H\230A\230V\2402\240Q\330\014\020\220\005\220W\230A\230Q\330\r\021\220\021\330\014\020\220\005\220W\230A\230Q\330\010\014\210N\230!\330\010\017\210q\320\004\037\320\0370\3200E\320E^\320^_\360\006\000\t\026\220T\230\021\330\010\013\210;\220c\230\022\2304\230v\240W\250E\260\024\260S\270\001\270\027\300\003\3001\330\014\023\2201\330\010\013\2104\210{\230#\230Z\240t\2504\250w\260e\2704\270s\300!\3005\310\003\3101\330\014\023\2201\330\010\017\210t\2207\230!\2305\240\007\240q";
+    #else /* compression: none (2536 bytes) */
+static const char bytes[] = "(tree fragment).?Callback | NoneNote that Cython is deliberately stricter than PEP-484 and rejects subclasses of builtin types. If you need to pass subclasses then set the \047annotation_typing\047 directive to False.add_notebytes | Nonedisableenablegcint | Noneisenabledkafkatools/core/producer/_send_kernel.pyCallableCallbackMappingNO_ROOMOpenRowsOpenRows.__reduce_cython__OpenRows.__setstate_cython__OpenRows.acceptRECORD_BYTESRecordFutureRecordRowsRecordRows.__reduce_cython__RecordRows.__setstate_cython__RecordRows.appendRecordRows.offerRowFutureRowFuture.__reduce_cython__RowFuture.__setstate_cython__TYPE_CHECKING__Pyx_PyDict_NextRef__annotate____dict____enter____exit____func____getstate____main____module____name____new____pyx_checksum__pyx_result__pyx_state__pyx_type__pyx_unpickle_OpenRows__pyx_unpickle_RecordRows__pyx_unpickle_RowFuture__pyx_vtable____qualname____reduce____reduce_cython____reduce_ex____set_name____setstate____setstate_cython____slots____test___dict_is_coroutineacceptappendasyncio.coroutinescallbackcallbackscline_in_tracebackcollectedcollections.abccountfirst_rowsgetintitemskafkatools.core.producer._send_kernelkafkatools.core.producer.futureskafkatools.core.producer.producer_batchkeykeyslast_mslockmake_futureofferpartitionpoprecordsroom_bytesrowselfsetdefaultstampsstatestrthreadingtimestamptopictypingupdateuse_setstatevaluevalues\200\001\330\004&\240a\240v\250Q\200\001\330\004\047\240q\250\006\250a\200\001\330\004(\250\001\250\026\250q\200\001\340\004\037\230q\320 0\260\013\270;\300k\320QR\330\004\023\2208\2308\2401\240A\330\004\007\200|\2207\230!\330\010*\250!\250;\260n\300A\330\004\013\2101\200\001\340\004\037\230q\320 0\260\013\270;\300k\320QR\330\004\023\2209\230H\240A\240Q\330\004\007\200|\2207\230!\330\010+\2501\250L\270\016\300a\330\004\013\2101\200\001\340\004\037\230q\320 0\260\013\270;\300k\320QR\330\004\023\220:\230X\240Q\240a\330\004\007\200|\2207\230!\330\010,\250A\250]\270.\310\001\330\004\013\2101\200\001\360\010\000\n\033\230!\330""\010\021\220\024\220Z\230t\2401\330\010\020\220\007\220q\230\006\230l\250!\330\004\007\200v\210W\220E\230\024\230Q\330\010\022\220!\330\010\027\220q\340\010\027\220t\2309\240G\2501\330\004\007\200q\330\010\017\320\017*\250$\250a\250w\260k\300\027\310\001\340\010\017\320\017*\250$\250a\250w\260k\300\021\200\001\360\010\000\n\033\230!\330\010\021\220\024\220\\\240\024\240W\250D\260\001\330\010\020\220\007\220q\230\006\230l\250!\330\004\007\200v\210W\220E\230\024\230Q\330\010\022\220!\330\010\027\220q\340\010\027\220t\230;\240g\250U\260#\260T\270\026\270w\300e\3103\310d\320R_\320_f\320fg\330\004\007\200q\330\010\017\320\017)\250\024\250Q\250g\260[\300\007\300q\340\010\017\320\017)\250\024\250Q\250g\260[\300\001\200\001\360\010\000\n\033\230!\330\010\021\220\024\220\\\240\024\240X\250T\260\035\270d\300\047\310\024\310Z\320W[\320[g\320gk\320kx\320x|\360\000\000}\001F\002\360\000\000F\002J\002\360\000\000J\002R\002\360\000\000R\002V\002\360\000\000V\002W\002\330\010\020\220\007\220q\230\006\230l\250!\330\004\007\200v\210W\220E\230\024\230Q\330\010\022\220!\330\010\027\220q\340\010\027\220t\230;\240g\250U\260#\260T\270\034\300W\310E\320QT\320TX\320X^\320^e\320ej\320jm\320mq\320q|\360\000\000}\001D\002\360\000\000D\002I\002\360\000\000I\002L\002\360\000\000L\002P\002\360\000\000P\002X\002\360\000\000X\002_\002\360\000\000_\002d\002\360\000\000d\002g\002\360\000\000g\002k\002\360\000\000k\002r\002\360\000\000r\002y\002\360\000\000y\002~\002\360\000\000~\002A\003\360\000\000A\003E\003\360\000\000E\003M\003\360\000\000M\003T\003\360\000\000T\003U\003\330\004\007\200q\330\010\017\320\017+\2504\250q\260\007\260{\300\047\310\021\340\010\017\320\017+\2504\250q\260\007\260{\300!\200A\340\017\020\330\023\024\330\r\016\330\017\020\330\023\024\330\022\023\360\006\000\016\022\220\021\330\014\026\220d\230*\240D\250\001\250\021\330\014\017\210x\220s\230!\330\020\027\220q\330\014\022\220\047\230\026\230q\240\013\2505\260\007\260q\330\014\017\210t\2202\220Q\330\020\027\220q\330\014\017""\210y\230\007\230q\330\020\027\220z\240\021\240\047\250\021\330\014\023\2204\220|\2401\240I\250Q\320\004\032\320\032/\320/H\310\001\340\010\016\210d\220!\330\010\014\210I\220T\230\022\2301\330\010\025\220T\230\034\240R\240q\330\010\013\2106\220\027\230\001\330\014\032\230#\230Q\230a\330\010\014\210G\2207\230!\2301\330\010\013\210:\220S\230\004\230A\330\014\020\220\013\2301\330\014\020\220\013\2307\240!\2401\330\014\020\220\007\220w\230a\230q\330\010\013\2104\210w\220a\330\014\032\230#\230Q\230a\330\014\017\210t\2204\220q\330\020\024\220H\230A\230V\2402\240Q\330\014\020\220\005\220W\230A\230Q\330\r\021\220\021\330\014\020\220\005\220W\230A\230Q\330\010\014\210N\230!\330\010\017\210q\320\004\037\320\0370\3200E\320E^\320^_\360\006\000\t\026\220T\230\021\330\010\013\210;\220c\230\022\2304\230v\240W\250E\260\024\260S\270\001\270\027\300\003\3001\330\014\023\2201\330\010\013\2104\210{\230#\230Z\240t\2504\250w\260e\2704\270s\300!\3005\310\003\3101\330\014\023\2201\330\010\017\210t\2207\230!\2305\240\007\240q";
     PyObject *data = NULL;
     #define __Pyx_DecompressString_UNUSED
     #define __Pyx_DecompressString_LZSS_UNUSED
     #endif
     PyObject **stringtab = __pyx_mstate->__pyx_string_tab;
     Py_ssize_t pos = 0;
-    for (int i = 0; i < 75; i++) {
+    for (int i = 0; i < 102; i++) {
       Py_ssize_t bytes_length = str_length_index[i].length;
       PyObject *string = PyUnicode_DecodeUTF8(bytes + pos, bytes_length, NULL);
-      if (likely(string) && i >= 11) PyUnicode_InternInPlace(&string);
+      if (likely(string) && i >= 13) PyUnicode_InternInPlace(&string);
       if (unlikely(!string)) {
         Py_XDECREF(data);
         __PYX_ERR(0, 1, __pyx_L1_error)
@@ -9229,8 +12312,8 @@ static const char bytes[] = "(tree fragment)?Note that Cython is deliberately st
       stringtab[i] = string;
       pos += bytes_length;
     }
-    for (int i = 75; i < 83; i++) {
-      Py_ssize_t bytes_length = bytes_length_index[i-75].length;
+    for (int i = 102; i < 114; i++) {
+      Py_ssize_t bytes_length = bytes_length_index[i-102].length;
       PyObject *string = PyBytes_FromStringAndSize(bytes + pos, bytes_length);
       stringtab[i] = string;
       pos += bytes_length;
@@ -9240,15 +12323,15 @@ static const char bytes[] = "(tree fragment)?Note that Cython is deliberately st
       }
     }
     Py_XDECREF(data);
-    for (Py_ssize_t i = 0; i < 83; i++) {
+    for (Py_ssize_t i = 0; i < 114; i++) {
       if (unlikely(PyObject_Hash(stringtab[i]) == -1)) {
         __PYX_ERR(0, 1, __pyx_L1_error)
       }
     }
     #if CYTHON_IMMORTAL_CONSTANTS
     {
-      PyObject **table = stringtab + 75;
-      for (Py_ssize_t i=0; i<8; ++i) {
+      PyObject **table = stringtab + 102;
+      for (Py_ssize_t i=0; i<12; ++i) {
         #if PY_VERSION_HEX >= 0x030F0000
         PyUnstable_SetImmortal(table[i]);
         #elif CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
@@ -9272,8 +12355,8 @@ static const char bytes[] = "(tree fragment)?Note that Cython is deliberately st
   {
     PyObject **numbertab = __pyx_mstate->__pyx_number_tab + 0;
     int8_t const cint_constants_1[] = {-1,32};
-    int32_t const cint_constants_4[] = {148006797L,184612880L};
-    for (int i = 0; i < 4; i++) {
+    int32_t const cint_constants_4[] = {97600151L,148006797L,228435641L};
+    for (int i = 0; i < 5; i++) {
       numbertab[i] = PyLong_FromLong((i < 2 ? cint_constants_1[i - 0] : cint_constants_4[i - 2]));
       if (unlikely(!numbertab[i])) __PYX_ERR(0, 1, __pyx_L1_error)
     }
@@ -9281,7 +12364,7 @@ static const char bytes[] = "(tree fragment)?Note that Cython is deliberately st
   #if CYTHON_IMMORTAL_CONSTANTS
   {
     PyObject **table = __pyx_mstate->__pyx_number_tab;
-    for (Py_ssize_t i=0; i<4; ++i) {
+    for (Py_ssize_t i=0; i<5; ++i) {
       #if PY_VERSION_HEX >= 0x030F0000
       PyUnstable_SetImmortal(table[i]);
       #elif CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
@@ -9315,7 +12398,7 @@ typedef struct {
     unsigned int num_kwonly_args : 1;
     unsigned int nlocals : 3;
     unsigned int flags : 10;
-    unsigned int first_line : 6;
+    unsigned int first_line : 7;
 } __Pyx_PyCode_New_function_description;
 #ifdef __cplusplus
 } /* anonymous namespace */
@@ -9335,19 +12418,19 @@ static int __Pyx_CreateCodeObjects(__pyx_mstatetype *__pyx_mstate) {
   PyObject* tuple_dedup_map = PyDict_New();
   if (unlikely(!tuple_dedup_map)) return -1;
   {
-    const __Pyx_PyCode_New_function_description descr = {4, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 33};
+    const __Pyx_PyCode_New_function_description descr = {4, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 45};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_key, __pyx_mstate->__pyx_n_u_value, __pyx_mstate->__pyx_n_u_timestamp};
     __pyx_mstate_global->__pyx_codeobj_tab[0] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_producer__send_k_2, __pyx_mstate->__pyx_n_u_append, __pyx_mstate->__pyx_kp_b_iso88591_H_d_IT_1_T_Rq_6_Qa_G7_1_S_A_1_7, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[0])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 55};
+    const __Pyx_PyCode_New_function_description descr = {5, 0, 0, 5, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 67};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_partition, __pyx_mstate->__pyx_n_u_key, __pyx_mstate->__pyx_n_u_value, __pyx_mstate->__pyx_n_u_timestamp};
     __pyx_mstate_global->__pyx_codeobj_tab[1] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_producer__send_k_2, __pyx_mstate->__pyx_n_u_offer, __pyx_mstate->__pyx_kp_b_iso88591_00EE___T_c_4vWE_S_1_1_4_Zt4we4s, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[1])) goto bad;
   }
   {
     const __Pyx_PyCode_New_function_description descr = {1, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 1};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_state, __pyx_mstate->__pyx_n_u_dict_2, __pyx_mstate->__pyx_n_u_use_setstate};
-    __pyx_mstate_global->__pyx_codeobj_tab[2] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_reduce_cython, __pyx_mstate->__pyx_kp_b_iso88591_XT_d_Zt_W_hhlluuy_z_B_B_F_F_G_q, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[2])) goto bad;
+    __pyx_mstate_global->__pyx_codeobj_tab[2] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_reduce_cython, __pyx_mstate->__pyx_kp_b_iso88591_XT_d_ZW_ggkkxx_F_F_J_J_R_R_V_V, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[2])) goto bad;
   }
   {
     const __Pyx_PyCode_New_function_description descr = {2, 0, 0, 2, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 17};
@@ -9365,14 +12448,34 @@ static int __Pyx_CreateCodeObjects(__pyx_mstatetype *__pyx_mstate) {
     __pyx_mstate_global->__pyx_codeobj_tab[5] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_setstate_cython, __pyx_mstate->__pyx_kp_b_iso88591_q_a, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[5])) goto bad;
   }
   {
-    const __Pyx_PyCode_New_function_description descr = {3, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 4};
-    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_pyx_type, __pyx_mstate->__pyx_n_u_pyx_checksum, __pyx_mstate->__pyx_n_u_pyx_state, __pyx_mstate->__pyx_n_u_pyx_result};
-    __pyx_mstate_global->__pyx_codeobj_tab[6] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_pyx_unpickle_RecordRows, __pyx_mstate->__pyx_kp_b_iso88591_q_0_kQR_XQa_7_A_1, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[6])) goto bad;
+    const __Pyx_PyCode_New_function_description descr = {7, 0, 0, 7, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 104};
+    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_topic, __pyx_mstate->__pyx_n_u_partition, __pyx_mstate->__pyx_n_u_key, __pyx_mstate->__pyx_n_u_value, __pyx_mstate->__pyx_n_u_timestamp, __pyx_mstate->__pyx_n_u_callback};
+    __pyx_mstate_global->__pyx_codeobj_tab[6] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_kafkatools_core_producer__send_k_2, __pyx_mstate->__pyx_n_u_accept, __pyx_mstate->__pyx_kp_b_iso88591_A_d_D_xs_q_q_5_q_t2Q_q_y_q_z_4_1, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[6])) goto bad;
+  }
+  {
+    const __Pyx_PyCode_New_function_description descr = {1, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 1};
+    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_state, __pyx_mstate->__pyx_n_u_dict_2, __pyx_mstate->__pyx_n_u_use_setstate};
+    __pyx_mstate_global->__pyx_codeobj_tab[7] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_reduce_cython, __pyx_mstate->__pyx_kp_b_iso88591_WD_q_l_vWE_Q_q_t_gU_T_we3dR__ff, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[7])) goto bad;
+  }
+  {
+    const __Pyx_PyCode_New_function_description descr = {2, 0, 0, 2, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 17};
+    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_self, __pyx_mstate->__pyx_n_u_pyx_state};
+    __pyx_mstate_global->__pyx_codeobj_tab[8] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_setstate_cython, __pyx_mstate->__pyx_kp_b_iso88591_avQ, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[8])) goto bad;
   }
   {
     const __Pyx_PyCode_New_function_description descr = {3, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 4};
     PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_pyx_type, __pyx_mstate->__pyx_n_u_pyx_checksum, __pyx_mstate->__pyx_n_u_pyx_state, __pyx_mstate->__pyx_n_u_pyx_result};
-    __pyx_mstate_global->__pyx_codeobj_tab[7] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_pyx_unpickle_RowFuture, __pyx_mstate->__pyx_kp_b_iso88591_q_0_kQR_9HAQ_7_1L_a_1, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[7])) goto bad;
+    __pyx_mstate_global->__pyx_codeobj_tab[9] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_pyx_unpickle_RecordRows, __pyx_mstate->__pyx_kp_b_iso88591_q_0_kQR_XQa_7_A_1, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[9])) goto bad;
+  }
+  {
+    const __Pyx_PyCode_New_function_description descr = {3, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 4};
+    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_pyx_type, __pyx_mstate->__pyx_n_u_pyx_checksum, __pyx_mstate->__pyx_n_u_pyx_state, __pyx_mstate->__pyx_n_u_pyx_result};
+    __pyx_mstate_global->__pyx_codeobj_tab[10] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_pyx_unpickle_RowFuture, __pyx_mstate->__pyx_kp_b_iso88591_q_0_kQR_9HAQ_7_1L_a_1, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[10])) goto bad;
+  }
+  {
+    const __Pyx_PyCode_New_function_description descr = {3, 0, 0, 4, (unsigned int)(CO_OPTIMIZED|CO_NEWLOCALS), 4};
+    PyObject* const varnames[] = {__pyx_mstate->__pyx_n_u_pyx_type, __pyx_mstate->__pyx_n_u_pyx_checksum, __pyx_mstate->__pyx_n_u_pyx_state, __pyx_mstate->__pyx_n_u_pyx_result};
+    __pyx_mstate_global->__pyx_codeobj_tab[11] = __Pyx_PyCode_New(descr, varnames, __pyx_mstate->__pyx_kp_u_tree_fragment, __pyx_mstate->__pyx_n_u_pyx_unpickle_OpenRows, __pyx_mstate->__pyx_kp_b_iso88591_q_0_kQR_881A_7_nA_1, tuple_dedup_map); if (unlikely(!__pyx_mstate_global->__pyx_codeobj_tab[11])) goto bad;
   }
   Py_DECREF(tuple_dedup_map);
   return 0;
@@ -11360,6 +14463,314 @@ static CYTHON_INLINE PyObject *__Pyx_GetAttr3(PyObject *o, PyObject *n, PyObject
 #endif
 }
 
+/* PyObjectLookupSpecial */
+#if CYTHON_USE_PYTYPE_LOOKUP && CYTHON_USE_TYPE_SLOTS
+static CYTHON_INLINE PyObject* __Pyx__PyObject_LookupSpecial(PyObject* obj, PyObject* attr_name, int with_error) {
+    PyObject *res;
+    PyTypeObject *tp = Py_TYPE(obj);
+    res = _PyType_Lookup(tp, attr_name);
+    if (likely(res)) {
+        descrgetfunc f = Py_TYPE(res)->tp_descr_get;
+        if (!f) {
+            Py_INCREF(res);
+        } else {
+            res = f(res, obj, (PyObject *)tp);
+        }
+    } else if (with_error) {
+        PyErr_SetObject(PyExc_AttributeError, attr_name);
+    }
+    return res;
+}
+#endif
+
+/* PyObjectCall2Args (used by CallUnboundCMethod1) */
+static CYTHON_INLINE PyObject* __Pyx_PyObject_Call2Args(PyObject* function, PyObject* arg1, PyObject* arg2) {
+    PyObject *args[3] = {NULL, arg1, arg2};
+    return __Pyx_PyObject_FastCall(function, args+1, 2 | __Pyx_PY_VECTORCALL_ARGUMENTS_OFFSET);
+}
+
+/* CallUnboundCMethod1 */
+#if CYTHON_COMPILING_IN_CPYTHON
+static CYTHON_INLINE PyObject* __Pyx_CallUnboundCMethod1(__Pyx_CachedCFunction* cfunc, PyObject* self, PyObject* arg) {
+    int was_initialized =  __Pyx_CachedCFunction_GetAndSetInitializing(cfunc);
+    if (likely(was_initialized == 2 && cfunc->func)) {
+        int flag = cfunc->flag;
+        if (flag == METH_O) {
+            return __Pyx_CallCFunction(cfunc, self, arg);
+        } else if (flag == METH_FASTCALL) {
+            return __Pyx_CallCFunctionFast(cfunc, self, &arg, 1);
+        } else if (flag == (METH_FASTCALL | METH_KEYWORDS)) {
+            return __Pyx_CallCFunctionFastWithKeywords(cfunc, self, &arg, 1, NULL);
+        }
+    }
+#if CYTHON_COMPILING_IN_CPYTHON_FREETHREADING
+    else if (unlikely(was_initialized == 1)) {
+        __Pyx_CachedCFunction tmp_cfunc = {
+#ifndef __cplusplus
+            0
+#endif
+        };
+        tmp_cfunc.type = cfunc->type;
+        tmp_cfunc.method_name = cfunc->method_name;
+        return __Pyx__CallUnboundCMethod1(&tmp_cfunc, self, arg);
+    }
+#endif
+    PyObject* result = __Pyx__CallUnboundCMethod1(cfunc, self, arg);
+    __Pyx_CachedCFunction_SetFinishedInitializing(cfunc);
+    return result;
+}
+#endif
+static PyObject* __Pyx__CallUnboundCMethod1(__Pyx_CachedCFunction* cfunc, PyObject* self, PyObject* arg){
+    PyObject *result = NULL;
+    if (unlikely(!cfunc->func && !cfunc->method) && unlikely(__Pyx_TryUnpackUnboundCMethod(cfunc) < 0)) return NULL;
+#if CYTHON_COMPILING_IN_CPYTHON
+    if (cfunc->func && (cfunc->flag & METH_VARARGS)) {
+        PyObject *args = PyTuple_New(1);
+        if (unlikely(!args)) return NULL;
+        Py_INCREF(arg);
+        PyTuple_SET_ITEM(args, 0, arg);
+        if (cfunc->flag & METH_KEYWORDS)
+            result = __Pyx_CallCFunctionWithKeywords(cfunc, self, args, NULL);
+        else
+            result = __Pyx_CallCFunction(cfunc, self, args);
+        Py_DECREF(args);
+    } else
+#endif
+    {
+        result = __Pyx_PyObject_Call2Args(cfunc->method, self, arg);
+    }
+    return result;
+}
+
+/* dict_getitem_default */
+static PyObject* __Pyx_PyDict_GetItemDefault(PyObject* d, PyObject* key, PyObject* default_value) {
+    PyObject* value;
+#if !CYTHON_COMPILING_IN_PYPY || PYPY_VERSION_NUM >= 0x07020000
+    value = PyDict_GetItemWithError(d, key);
+    if (unlikely(!value)) {
+        if (unlikely(PyErr_Occurred()))
+            return NULL;
+        value = default_value;
+    }
+    Py_INCREF(value);
+    if ((1));
+#else
+    if (PyBytes_CheckExact(key) || PyUnicode_CheckExact(key) || PyLong_CheckExact(key)) {
+        value = PyDict_GetItem(d, key);
+        if (unlikely(!value)) {
+            value = default_value;
+        }
+        Py_INCREF(value);
+    }
+#endif
+    else {
+        if (default_value == Py_None)
+            value = __Pyx_CallUnboundCMethod1(&__pyx_mstate_global->__pyx_umethod_PyDict_Type_get, d, key);
+        else
+            value = __Pyx_CallUnboundCMethod2(&__pyx_mstate_global->__pyx_umethod_PyDict_Type_get, d, key, default_value);
+    }
+    return value;
+}
+
+/* ExtTypeTest */
+static CYTHON_INLINE int __Pyx_TypeTest(PyObject *obj, PyTypeObject *type) {
+    if (unlikely(!type)) {
+        PyErr_SetString(PyExc_SystemError, "Missing type object");
+        return 0;
+    }
+    if (likely(__Pyx_TypeCheck(obj, type)))
+        return 1;
+    __Pyx_RaiseTypeErrorWithTypes(
+        "Cannot convert " __Pyx_FMT_TYPENAME " to " __Pyx_FMT_TYPENAME,
+        Py_TYPE(obj), type);
+    return 0;
+}
+
+/* GetTopmostException (used by SaveResetException) */
+#if CYTHON_USE_EXC_INFO_STACK && CYTHON_FAST_THREAD_STATE
+static _PyErr_StackItem *
+__Pyx_PyErr_GetTopmostException(PyThreadState *tstate)
+{
+    _PyErr_StackItem *exc_info = tstate->exc_info;
+    while ((exc_info->exc_value == NULL || exc_info->exc_value == Py_None) &&
+           exc_info->previous_item != NULL)
+    {
+        exc_info = exc_info->previous_item;
+    }
+    return exc_info;
+}
+#endif
+
+/* SaveResetException */
+#if CYTHON_FAST_THREAD_STATE
+static CYTHON_INLINE void __Pyx__ExceptionSave(PyThreadState *tstate, PyObject **type, PyObject **value, PyObject **tb) {
+  #if CYTHON_USE_EXC_INFO_STACK && PY_VERSION_HEX >= 0x030B00a4
+    _PyErr_StackItem *exc_info = __Pyx_PyErr_GetTopmostException(tstate);
+    PyObject *exc_value = exc_info->exc_value;
+    if (exc_value == NULL || exc_value == Py_None) {
+        *value = NULL;
+        *type = NULL;
+        *tb = NULL;
+    } else {
+        *value = exc_value;
+        Py_INCREF(*value);
+        *type = (PyObject*) Py_TYPE(exc_value);
+        Py_INCREF(*type);
+        *tb = PyException_GetTraceback(exc_value);
+    }
+  #elif CYTHON_USE_EXC_INFO_STACK
+    _PyErr_StackItem *exc_info = __Pyx_PyErr_GetTopmostException(tstate);
+    *type = exc_info->exc_type;
+    *value = exc_info->exc_value;
+    *tb = exc_info->exc_traceback;
+    Py_XINCREF(*type);
+    Py_XINCREF(*value);
+    Py_XINCREF(*tb);
+  #else
+    *type = tstate->exc_type;
+    *value = tstate->exc_value;
+    *tb = tstate->exc_traceback;
+    Py_XINCREF(*type);
+    Py_XINCREF(*value);
+    Py_XINCREF(*tb);
+  #endif
+}
+static CYTHON_INLINE void __Pyx__ExceptionReset(PyThreadState *tstate, PyObject *type, PyObject *value, PyObject *tb) {
+  #if CYTHON_USE_EXC_INFO_STACK && PY_VERSION_HEX >= 0x030B00a4
+    _PyErr_StackItem *exc_info = tstate->exc_info;
+    PyObject *tmp_value = exc_info->exc_value;
+    exc_info->exc_value = value;
+    Py_XDECREF(tmp_value);
+    Py_XDECREF(type);
+    Py_XDECREF(tb);
+  #else
+    PyObject *tmp_type, *tmp_value, *tmp_tb;
+    #if CYTHON_USE_EXC_INFO_STACK
+    _PyErr_StackItem *exc_info = tstate->exc_info;
+    tmp_type = exc_info->exc_type;
+    tmp_value = exc_info->exc_value;
+    tmp_tb = exc_info->exc_traceback;
+    exc_info->exc_type = type;
+    exc_info->exc_value = value;
+    exc_info->exc_traceback = tb;
+    #else
+    tmp_type = tstate->exc_type;
+    tmp_value = tstate->exc_value;
+    tmp_tb = tstate->exc_traceback;
+    tstate->exc_type = type;
+    tstate->exc_value = value;
+    tstate->exc_traceback = tb;
+    #endif
+    Py_XDECREF(tmp_type);
+    Py_XDECREF(tmp_value);
+    Py_XDECREF(tmp_tb);
+  #endif
+}
+#endif
+
+/* GetException */
+#if CYTHON_FAST_THREAD_STATE
+static int __Pyx__GetException(PyThreadState *tstate, PyObject **type, PyObject **value, PyObject **tb)
+#else
+static int __Pyx_GetException(PyObject **type, PyObject **value, PyObject **tb)
+#endif
+{
+    PyObject *local_type = NULL, *local_value, *local_tb = NULL;
+#if CYTHON_FAST_THREAD_STATE
+    PyObject *tmp_type, *tmp_value, *tmp_tb;
+  #if PY_VERSION_HEX >= 0x030C0000
+    local_value = tstate->current_exception;
+    tstate->current_exception = 0;
+  #else
+    local_type = tstate->curexc_type;
+    local_value = tstate->curexc_value;
+    local_tb = tstate->curexc_traceback;
+    tstate->curexc_type = 0;
+    tstate->curexc_value = 0;
+    tstate->curexc_traceback = 0;
+  #endif
+#elif __PYX_LIMITED_VERSION_HEX >= 0x030C0000
+    local_value = PyErr_GetRaisedException();
+#else
+    PyErr_Fetch(&local_type, &local_value, &local_tb);
+#endif
+#if __PYX_LIMITED_VERSION_HEX >= 0x030C0000
+    if (likely(local_value)) {
+        local_type = (PyObject*) Py_TYPE(local_value);
+        Py_INCREF(local_type);
+        local_tb = PyException_GetTraceback(local_value);
+    }
+#else
+    PyErr_NormalizeException(&local_type, &local_value, &local_tb);
+#if CYTHON_FAST_THREAD_STATE
+    if (unlikely(tstate->curexc_type))
+#else
+    if (unlikely(PyErr_Occurred()))
+#endif
+        goto bad;
+    if (local_tb) {
+        if (unlikely(PyException_SetTraceback(local_value, local_tb) < 0))
+            goto bad;
+    }
+#endif // __PYX_LIMITED_VERSION_HEX >= 0x030C0000
+    Py_XINCREF(local_tb);
+    Py_XINCREF(local_type);
+    Py_XINCREF(local_value);
+    *type = local_type;
+    *value = local_value;
+    *tb = local_tb;
+#if CYTHON_FAST_THREAD_STATE
+    #if CYTHON_USE_EXC_INFO_STACK
+    {
+        _PyErr_StackItem *exc_info = tstate->exc_info;
+      #if PY_VERSION_HEX >= 0x030B00a4
+        tmp_value = exc_info->exc_value;
+        exc_info->exc_value = local_value;
+        tmp_type = NULL;
+        tmp_tb = NULL;
+        Py_XDECREF(local_type);
+        Py_XDECREF(local_tb);
+      #else
+        tmp_type = exc_info->exc_type;
+        tmp_value = exc_info->exc_value;
+        tmp_tb = exc_info->exc_traceback;
+        exc_info->exc_type = local_type;
+        exc_info->exc_value = local_value;
+        exc_info->exc_traceback = local_tb;
+      #endif
+    }
+    #else
+    tmp_type = tstate->exc_type;
+    tmp_value = tstate->exc_value;
+    tmp_tb = tstate->exc_traceback;
+    tstate->exc_type = local_type;
+    tstate->exc_value = local_value;
+    tstate->exc_traceback = local_tb;
+    #endif
+    Py_XDECREF(tmp_type);
+    Py_XDECREF(tmp_value);
+    Py_XDECREF(tmp_tb);
+#elif __PYX_LIMITED_VERSION_HEX >= 0x030b0000
+    PyErr_SetHandledException(local_value);
+    Py_XDECREF(local_value);
+    Py_XDECREF(local_type);
+    Py_XDECREF(local_tb);
+#else
+    PyErr_SetExcInfo(local_type, local_value, local_tb);
+#endif
+    return 0;
+#if __PYX_LIMITED_VERSION_HEX < 0x030C0000
+bad:
+    *type = 0;
+    *value = 0;
+    *tb = 0;
+    Py_XDECREF(local_type);
+    Py_XDECREF(local_value);
+    Py_XDECREF(local_tb);
+    return -1;
+#endif
+}
+
 /* ArgTypeTestError (used by ArgTypeTest) */
 static void __Pyx_ArgTypeError(PyObject *obj, PyTypeObject *type, const char *name, int exact)
 {
@@ -12415,6 +15826,199 @@ __PYX_GOOD:
     Py_XDECREF(setstate);
     Py_XDECREF(setstate_cython);
     return ret;
+}
+
+/* HasAttr (used by ImportImpl) */
+#if __PYX_LIMITED_VERSION_HEX < 0x030d0000
+static CYTHON_INLINE int __Pyx_HasAttr(PyObject *o, PyObject *n) {
+    PyObject *r;
+    if (unlikely(!PyUnicode_Check(n))) {
+        PyErr_SetString(PyExc_TypeError,
+                        "hasattr(): attribute name must be string");
+        return -1;
+    }
+    r = __Pyx_PyObject_GetAttrStrNoError(o, n);
+    if (!r) {
+        return (unlikely(PyErr_Occurred())) ? -1 : 0;
+    } else {
+        Py_DECREF(r);
+        return 1;
+    }
+}
+#endif
+
+/* TupleOrListFromArrayImpl (used by ListFromArray) */
+CYTHON_UNUSED static PyObject *
+__Pyx_PyList_FromArray(PyObject *const *src, Py_ssize_t n) {
+    PyObject *res = PyList_New(n);
+    if (unlikely(res == NULL)) return NULL;
+    #if CYTHON_COMPILING_IN_CPYTHON
+    __Pyx_copy_object_array(src, ((PyListObject*)res)->ob_item, n);
+    #else
+    Py_ssize_t i;
+    for (i = 0; i < n; i++) {
+        Py_INCREF(src[i]);
+        if (unlikely(__Pyx_PyList_SET_ITEM(res, i, src[i]) < (0))) {
+            Py_DECREF(res);
+            return NULL;
+        }
+    }
+    #endif
+    return res;
+}
+
+/* ImportImpl (used by Import) */
+static int __Pyx__Import_GetModule(PyObject *qualname, PyObject **module) {
+    PyObject *imported_module = PyImport_GetModule(qualname);
+    if (unlikely(!imported_module)) {
+        *module = NULL;
+        if (PyErr_Occurred()) {
+            return -1;
+        }
+        return 0;
+    }
+    *module = imported_module;
+    return 1;
+}
+static int __Pyx__Import_Lookup(PyObject *qualname, PyObject *const *imported_names, Py_ssize_t len_imported_names, PyObject **module) {
+    PyObject *imported_module;
+    PyObject *top_level_package_name;
+    Py_ssize_t i;
+    int status, module_found;
+    Py_ssize_t dot_index;
+    module_found = __Pyx__Import_GetModule(qualname, &imported_module);
+    if (unlikely(!module_found || module_found == -1)) {
+        *module = NULL;
+        return module_found;
+    }
+    if (imported_names) {
+        for (i = 0; i < len_imported_names; i++) {
+            PyObject *imported_name = imported_names[i];
+#if __PYX_LIMITED_VERSION_HEX < 0x030d0000
+            int has_imported_attribute = PyObject_HasAttr(imported_module, imported_name);
+#else
+            int has_imported_attribute = PyObject_HasAttrWithError(imported_module, imported_name);
+            if (unlikely(has_imported_attribute == -1)) goto error;
+#endif
+            if (!has_imported_attribute) {
+                goto not_found;
+            }
+        }
+        *module = imported_module;
+        return 1;
+    }
+    dot_index = PyUnicode_FindChar(qualname, '.', 0, PY_SSIZE_T_MAX, 1);
+    if (dot_index == -1) {
+        *module = imported_module;
+        return 1;
+    }
+    if (unlikely(dot_index == -2)) goto error;
+    top_level_package_name = PyUnicode_Substring(qualname, 0, dot_index);
+    if (unlikely(!top_level_package_name)) goto error;
+    Py_DECREF(imported_module);
+    status = __Pyx__Import_GetModule(top_level_package_name, module);
+    Py_DECREF(top_level_package_name);
+    return status;
+error:
+    Py_DECREF(imported_module);
+    *module = NULL;
+    return -1;
+not_found:
+    Py_DECREF(imported_module);
+    *module = NULL;
+    return 0;
+}
+static PyObject *__Pyx__Import(PyObject *name, PyObject *const *imported_names, Py_ssize_t len_imported_names, PyObject *qualname, PyObject *moddict, int level) {
+    PyObject *module = 0;
+    PyObject *empty_dict = 0;
+    PyObject *from_list = 0;
+    int module_found;
+    if (!qualname) {
+        qualname = name;
+    }
+    module_found = __Pyx__Import_Lookup(qualname, imported_names, len_imported_names, &module);
+    if (likely(module_found == 1)) {
+        return module;
+    } else if (unlikely(module_found == -1)) {
+        return NULL;
+    }
+    #if !CYTHON_COMPILING_IN_LIMITED_API && PY_VERSION_HEX >= 0x030f00a6
+    empty_dict = PyFrozenDict_New(NULL);
+    #else
+    empty_dict = PyDict_New();
+    #endif
+    if (unlikely(!empty_dict))
+        goto bad;
+    if (imported_names) {
+        from_list = __Pyx_PyList_FromArray(imported_names, len_imported_names);
+        if (unlikely(!from_list))
+            goto bad;
+    }
+    if (level == -1) {
+        const char* package_sep = strchr(__Pyx_MODULE_NAME, '.');
+        if (package_sep != (0)) {
+            module = PyImport_ImportModuleLevelObject(
+                name, moddict, empty_dict, from_list, 1);
+            if (unlikely(!module)) {
+                if (unlikely(!PyErr_ExceptionMatches(PyExc_ImportError)))
+                    goto bad;
+                PyErr_Clear();
+            }
+        }
+        level = 0;
+    }
+    if (!module) {
+        module = PyImport_ImportModuleLevelObject(
+            name, moddict, empty_dict, from_list, level);
+    }
+bad:
+    Py_XDECREF(from_list);
+    Py_XDECREF(empty_dict);
+    return module;
+}
+
+/* Import */
+static PyObject *__Pyx_Import(PyObject *name, PyObject *const *imported_names, Py_ssize_t len_imported_names, PyObject *qualname, int level) {
+    return __Pyx__Import(name, imported_names, len_imported_names, qualname, __pyx_mstate_global->__pyx_d, level);
+}
+
+/* ImportFrom */
+static PyObject* __Pyx_ImportFrom(PyObject* module, PyObject* name) {
+    PyObject* value = __Pyx_PyObject_GetAttrStr(module, name);
+    if (unlikely(!value) && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        const char* module_name_str = 0;
+        PyObject* module_name = 0;
+        PyObject* module_dot = 0;
+        PyObject* full_name = 0;
+        PyErr_Clear();
+        module_name_str = PyModule_GetName(module);
+        if (unlikely(!module_name_str)) { goto modbad; }
+        module_name = PyUnicode_FromString(module_name_str);
+        if (unlikely(!module_name)) { goto modbad; }
+        module_dot = PyUnicode_Concat(module_name, __pyx_mstate_global->__pyx_kp_u__2);
+        if (unlikely(!module_dot)) { goto modbad; }
+        full_name = PyUnicode_Concat(module_dot, name);
+        if (unlikely(!full_name)) { goto modbad; }
+        #if (CYTHON_COMPILING_IN_PYPY && PYPY_VERSION_NUM  < 0x07030400) ||\
+                CYTHON_COMPILING_IN_GRAAL
+        {
+            PyObject *modules = PyImport_GetModuleDict();
+            if (unlikely(!modules))
+                goto modbad;
+            value = PyObject_GetItem(modules, full_name);
+        }
+        #else
+        value = PyImport_GetModule(full_name);
+        #endif
+      modbad:
+        Py_XDECREF(full_name);
+        Py_XDECREF(module_dot);
+        Py_XDECREF(module_name);
+    }
+    if (unlikely(!value)) {
+        PyErr_Format(PyExc_ImportError, "cannot import name %S", name);
+    }
+    return value;
 }
 
 /* dict_setdefault (used by FetchCommonType) */

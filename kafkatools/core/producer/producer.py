@@ -40,7 +40,7 @@ from kafkatools.core.producer.row_groups import Partitions, cells_of
 from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import AnySerializer, serialize_bytes
 from kafkatools.core.producer.unbatched.outbox import MOST_BYTES, Outbox
-from kafkatools.core.producer.unbatched.send_queue import QueuedFuture, QueuedRecords, SendQueue
+from kafkatools.core.producer.unbatched.send_queue import QueuedRecords, SendQueue
 from kafkatools.core.records.columns import RowColumns, decode_headers
 from kafkatools.core.steps import run
 
@@ -161,14 +161,9 @@ class Producer(ProducerBase):
         key_bytes = None if key is None else self._key_serializer(record, key)
         value_bytes = value if self._is_plain and type(value) is bytes else self._value_serializer(record, value)
         wall_ms = self.clock.wall_ms()
-        with queue.lock:
-            records = queue.collected.get(record)
-            if records is not None:
-                row = records.offer(partition, key_bytes, value_bytes, wall_ms)
-                if row >= 0:
-                    if callback is not None:
-                        records.callbacks[row] = callback
-                    return QueuedFuture(records, row)
+        future = queue.accept(record, partition, key_bytes, value_bytes, wall_ms, callback)
+        if future is not None:
+            return future
         plain = ProducerRecord(record, value, key, partition)
         return self._begin_plain(queue, plain, Payload(wall_ms, key_bytes, value_bytes, ()), callback)
 

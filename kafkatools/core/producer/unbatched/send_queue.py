@@ -15,7 +15,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout
-from kafkatools.core.producer._send_kernel import RowFuture
+from kafkatools.core.producer._send_kernel import OpenRows, RowFuture
 from kafkatools.core.producer.futures import (
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -37,11 +37,10 @@ _log = logging.getLogger(__name__)
 class QueuedRecords(Outgoing):
     """Records of one topic with their callbacks and, once known, their results."""
 
-    __slots__ = ("callbacks", "_runs", "_has_result")
+    __slots__ = ("_runs", "_has_result")
 
     def __init__(self, topic: str, partition: int | None, room_bytes: int) -> None:
         super().__init__(topic, partition, room_bytes)
-        self.callbacks: dict[int, Callback] = {}
         self._runs: list[RowsRun] = []
         self._has_result = threading.Condition(threading.Lock())
 
@@ -145,14 +144,13 @@ class QueuedFuture(RowFuture, RecordFuture):
         return self.records.metadata(self.row, run, offset_at(run, run.rows.index(self.row)))
 
 
-class SendQueue:
+class SendQueue(OpenRows):
     """The plain records of a producer that are in no batch so far. `room_bytes`: the size of a collection. Keys and
     values that are smaller need no check of the record's size."""
 
     def __init__(self, outbox: Outbox[QueuedRecords], clock: Clock, room_bytes: int) -> None:
+        super().__init__(outbox.collected, threading.Lock(), QueuedFuture)
         self._room_bytes = room_bytes
-        self.lock = threading.Lock()
-        self.collected = outbox.collected
         self.is_closed = False
         self._outbox = outbox
         self._clock = clock

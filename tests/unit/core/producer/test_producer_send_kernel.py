@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import threading
 import types
 from typing import Any
 
@@ -75,3 +76,23 @@ def test_a_future_may_have_a_second_base(kernel: Any) -> None:
     future = type("Future", (kernel.RowFuture, RecordFuture), {"__slots__": ()})
     rows = kernel.RecordRows("t", None, 10)
     assert (future(rows, 4).records, future(rows, 4).row) == (rows, 4)
+
+
+def test_open_rows_take_a_record_only_for_a_topic_with_room(kernel: Any) -> None:
+    rows = kernel.RecordRows("t", None, 100)
+    opened = kernel.OpenRows({"t": rows}, threading.Lock(), lambda records, row: (records, row))
+    assert opened.accept("t", None, None, b"first", 1, None) == (rows, 0)
+    assert opened.accept("t", None, b"k", b"second", 1, print) == (rows, 1)
+    assert rows.callbacks == {1: print}
+    assert opened.accept("other", None, None, b"", 1, None) is None
+    assert opened.accept("t", 5, None, b"", 1, None) is None
+    assert opened.accept("t", None, None, b"v" * 100, 1, None) is None
+    assert rows.count == 2
+    assert not opened.lock.locked()
+
+
+def test_a_failed_record_leaves_the_lock_free(kernel: Any) -> None:
+    opened = kernel.OpenRows({"t": kernel.RecordRows("t", None, 100)}, threading.Lock(), list)
+    with pytest.raises(TypeError):
+        opened.accept("t", None, None, 5, 1, None)
+    assert not opened.lock.locked()
