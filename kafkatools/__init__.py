@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kafkatools.core.errors import KafkaError as KafkaError
     from kafkatools.core.group.metadata import ConsumerGroupMetadata as ConsumerGroupMetadata
     from kafkatools.core.group.metadata import OffsetAndMetadata as OffsetAndMetadata
+    from kafkatools.core.metrics.registry import MetricName as MetricName
+    from kafkatools.core.metrics.registry import MetricValues as MetricValues
     from kafkatools.core.prepared_transaction import PreparedTransaction as PreparedTransaction
     from kafkatools.core.producer.futures import ColumnsFuture as ColumnsFuture
     from kafkatools.core.producer.futures import RecordFuture as RecordFuture
@@ -63,6 +65,8 @@ _EXPORTS = {
     "EmbeddedCluster": "sandbox.embedded_cluster",
     "SecurityOptions": "sandbox.security",
     "KafkaError": "core.errors",
+    "MetricName": "core.metrics.registry",
+    "MetricValues": "core.metrics.registry",
     "NewPartitions": "core.admin.topics",
     "NewTopic": "core.admin.topics",
     "OffsetAndMetadata": "core.group.metadata",

@@ -15,6 +15,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from kafkatools.core.admin import admin as blocking
 from kafkatools.core.config.client_settings import Settings
 from kafkatools.core.errors import IllegalState
+from kafkatools.core.metrics.registry import MetricValues
 from kafkatools.core.net.requests import Interrupted
 
 P = ParamSpec("P")
@@ -96,6 +97,10 @@ class Admin:
             self._admin.interrupt()
         async with self._lock:
             self._admin.close()
+
+    def metrics(self) -> MetricValues:
+        """Return the values of the client's metrics by MetricName, as kafkatools.Admin."""
+        return self._admin.metrics()
 
     list_topics = _awaited(blocking.Admin.list_topics)
     describe_topics = _awaited(blocking.Admin.describe_topics)

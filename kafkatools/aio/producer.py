@@ -316,11 +316,12 @@ class Producer(ProducerBase):
         self._turns.start()
         self._accumulator.begin_flush()
         try:
-            self._turns.soon()
-            await self._empty_outbox()
-            for batch in self._accumulator.incomplete_results():
-                while not batch.produce_future.are_all_done:
-                    await self._turns.wait()
+            with self.sender.metrics.time("flush"):
+                self._turns.soon()
+                await self._empty_outbox()
+                for batch in self._accumulator.incomplete_results():
+                    while not batch.produce_future.are_all_done:
+                        await self._turns.wait()
         finally:
             self._accumulator.end_flush()
 
@@ -409,8 +410,9 @@ class Producer(ProducerBase):
         cancelled, and raises its error. Raises IllegalState without a transactional.id, before `init_transactions` and
         during a transaction, else the error of a failed transaction or producer."""
         manager = self._transactional()
-        await self._finish("begin")
-        manager.begin_transaction()
+        with self.sender.metrics.time("txn-begin"):
+            await self._finish("begin")
+            manager.begin_transaction()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata
@@ -418,10 +420,11 @@ class Producer(ProducerBase):
         """Commit a consumer group's offsets as part of the transaction (KIP-447). `offsets`: the next offset to read of
         each partition (`records.next_offsets()`). `group`: `consumer.group_metadata()`. Raises KafkaError; CommitFailed
         when the group has rebalanced since, IllegalState without a transaction."""
-        result = self._start_offsets(offsets, group)
-        if result is not None:
-            self._turns.start()
-            await self._await_result(result, self._max_block_ms)
+        with self.sender.metrics.time("txn-send-offsets"):
+            result = self._start_offsets(offsets, group)
+            if result is not None:
+                self._turns.start()
+                await self._await_result(result, self._max_block_ms)
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Send the queued records, wait until all are acknowledged, and commit the transaction, within `timeout_ms`
@@ -444,7 +447,8 @@ class Producer(ProducerBase):
             else:
                 await self._await_result(result, self._max_block_ms)
 
-        return await run(self._transactional().prepare(lambda: self._accumulator.has_incomplete), wait)
+        with self.sender.metrics.time("txn-prepare"):
+            return await run(self._transactional().prepare(lambda: self._accumulator.has_incomplete), wait)
 
     async def complete_transaction(self, decided: PreparedTransaction, timeout_ms: int | None = None) -> bool:
         """Commit the prepared transaction if it is the one that the external coordinator decided to commit, else abort
@@ -460,6 +464,12 @@ class Producer(ProducerBase):
 
     async def _complete(self, operation: str, begin: Callable[[], TransactionalResult], timeout_ms: int | None) -> None:
         """Start an init, commit or abort, or take the same one whose call was cancelled, and wait for its result."""
+        with self.sender.metrics.time(f"txn-{operation}"):
+            await self._complete_untimed(operation, begin, timeout_ms)
+
+    async def _complete_untimed(
+        self, operation: str, begin: Callable[[], TransactionalResult], timeout_ms: int | None
+    ) -> None:
         self._turns.start()
         await self._finish(operation)
         if operation == "commit":

@@ -31,6 +31,7 @@ from kafkatools.options import (
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.config import Config
+    from kafkatools.core.metrics.registry import MetricName
     from kafkatools.tools.perf.latency_stats import Figures
     from kafkatools.tools.perf.payloads import Payloads
     from kafkatools.tools.perf.producer_run import ProducerEnd
@@ -124,7 +125,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         args.reporting_interval,
         _TRANSACTION_MS if duration_ms is None else duration_ms,
     )
-    report = Report(console, args, config.client_id)
+    report = Report(console, args)
     return report.end(ProducerRun(load, config, console.clock, payloads, report).run())
 
 
@@ -211,10 +212,9 @@ def producer_config(console: Console, args: Args) -> Config:
 class Report:
     """Prints the figures of a run in the lines of Kafka's tool, or as JSON."""
 
-    def __init__(self, console: Console, args: Args, client_id: str) -> None:
+    def __init__(self, console: Console, args: Args) -> None:
         self._console = console
         self._args = args
-        self._client_id = client_id
 
     def started(self) -> None:
         """Print a line about --warmup-records, unless --json."""
@@ -278,14 +278,13 @@ class Report:
             values |= dict(zip(names, figures.percentiles, strict=True))
         self._console.print_json(finite(values))
 
-    def _print_metrics(self, values: Mapping[str, float]) -> None:
+    def _print_metrics(self, values: Mapping[MetricName, float]) -> None:
         if not values:
             return
-        from kafkatools.core.java.text import Metric, metric_lines
-        from kafkatools.tools.perf.metrics import metric_rows
+        from kafkatools.core.java.text import metric_lines
+        from kafkatools.tools.perf.metrics import metric_rows, metrics_of
 
-        tags = {"client-id": self._client_id}
-        metrics = [Metric("producer-metrics", name, tags, value) for name, value in values.items()]
+        metrics = metrics_of(values)
         self._console.show(metric_rows(metrics), metric_lines(metrics))
 
 

@@ -30,6 +30,8 @@ from kafkatools.core.errors import (
     UnknownServerError,
     error_from_code,
 )
+from kafkatools.core.metrics.network import NetworkMetrics
+from kafkatools.core.metrics.registry import MetricsRegistry
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import Metadata
@@ -109,7 +111,9 @@ class AdminClient(Closing):
             rebootstrap_trigger_ms=settings.metadata_recovery_rebootstrap_trigger_ms,
         )
         metadata.consider_fresh(clock.now_ms())
-        self.client = NetworkClient(settings, clock, metadata, transport_factory=transport_factory)
+        self.metrics = MetricsRegistry.of(settings, clock)
+        network = NetworkMetrics(self.metrics, "admin-client")
+        self.client = NetworkClient(settings, clock, metadata, transport_factory=transport_factory, metrics=network)
         self._requester = Requester(self.client, clock, learns_nodes=not through_controllers)
         self.through_controllers = through_controllers
         self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)

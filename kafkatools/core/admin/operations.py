@@ -33,6 +33,7 @@ from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.closing import Closing
 from kafkatools.core.config.client_settings import Settings, config_of
 from kafkatools.core.errors import ElectionNotNeeded, IllegalState
+from kafkatools.core.metrics.registry import MetricValues
 from kafkatools.core.topic_partition import TopicPartition
 
 R = TypeVar("R")
@@ -68,6 +69,11 @@ class ClusterOperations(Closing):
             if self._is_closed:
                 raise IllegalState("Cannot perform operation after the admin client has been closed")
             return function(self._client, *args, **options)
+
+    def metrics(self) -> MetricValues:
+        """Return the values of the client's metrics by MetricName: Kafka's admin-client-metrics and
+        admin-client-node-metrics. Also after `close`."""
+        return self._client.metrics.values()
 
     # -- replicas and leaders --
 

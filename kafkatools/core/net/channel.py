@@ -40,12 +40,16 @@ class Channel:
         """Return whether a part of a frame has arrived and the rest has not."""
         return self._reader.is_inside_a_frame
 
-    def send(self, buffers: list[Buffer]) -> None:
-        """Queue the buffers of a frame; they must not change until `write` returns True."""
+    def send(self, buffers: list[Buffer]) -> int:
+        """Queue the buffers of a frame and return their size in bytes; they must not change until `write` returns
+        True."""
+        size = 0
         for buffer in buffers:
             view = memoryview(buffer)
             if view.nbytes:
+                size += view.nbytes
                 self._outgoing.append(view.cast("B") if view.format != "B" or view.ndim != 1 else view)
+        return size
 
     def write(self) -> bool:
         """Send queued frames as far as the socket takes them; return True when nothing is left. Raises OSError,

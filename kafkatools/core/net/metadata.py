@@ -12,6 +12,7 @@ A `ClusterView` never changes; `Metadata` replaces it. Rules:
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Mapping
@@ -264,6 +265,11 @@ class Metadata:
         """Return whether an update is requested, regardless of the metadata's age."""
         with self._lock:
             return self._needs_full_update or self._needs_partial_update
+
+    def age_ms(self, now_ms: int) -> float:
+        """Milliseconds since the last successful update; NaN before the first."""
+        with self._lock:
+            return now_ms - self._last_success_ms if self._update_version else math.nan
 
     def time_to_next_update_ms(self, now_ms: int) -> int:
         """Return the milliseconds until the next Metadata request is due: 0 if an update was requested, else the rest

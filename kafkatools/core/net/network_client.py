@@ -21,6 +21,7 @@ from kafkatools.core.errors import (
     NotKafka,
     UnsupportedVersion,
 )
+from kafkatools.core.metrics.network import NetworkCounter
 from kafkatools.core.net import api_version_check, connection_words
 from kafkatools.core.net.addresses import Resolver
 from kafkatools.core.net.bodies import decode_body, throttle_ms_of
@@ -32,7 +33,8 @@ from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests
 from kafkatools.core.net.metadata import Metadata, Node
 from kafkatools.core.net.metadata_updater import MetadataUpdater
 from kafkatools.core.net.selector import READ, WRITE, Ready, Selector
-from kafkatools.core.net.transport import Buffer, TransportFactory, plaintext_factory
+from kafkatools.core.net.transport import Buffer, TransportFactory
+from kafkatools.core.net.transport_choice import transport_for
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey, BrokerVersions
 from kafkatools.core.protocol.frames import decode_response_header, encode_request, frame_request
 
@@ -48,16 +50,6 @@ MAX_FRAME_BYTES = 0x7FFFFFFF
 MAX_FIRST_FRAME_BYTES = 1 << 20
 
 
-def transport_for(config: Config) -> TransportFactory:
-    """The transport factory for security.protocol: TCP for PLAINTEXT and SASL_PLAINTEXT, TLS for any other value.
-    Raises ConfigError and KeyStoreUnreadable for invalid TLS settings."""
-    if config.security_protocol.upper() in ("PLAINTEXT", "SASL_PLAINTEXT"):
-        return plaintext_factory(config)
-    from kafkatools.core.net.security.tls_transport import tls_factory
-
-    return tls_factory(config)
-
-
 class NetworkClient:
     """Connects to nodes on demand, sends requests and returns the responses; keeps the metadata up to date."""
 
@@ -69,9 +61,11 @@ class NetworkClient:
         client_id: str | None = None,
         transport_factory: TransportFactory | None = None,
         resolver: Resolver | None = None,
+        metrics: NetworkCounter | None = None,
     ) -> None:
         """`resolver`: looks host names up without blocking; without one, `ready` waits for the system's lookup."""
         self._clock = clock
+        self._metrics = metrics or NetworkCounter()
         self.metadata = metadata
         self._client_id = config.client_id if client_id is None else client_id
         self._request_timeout_ms: int = config.request_timeout_ms
@@ -248,7 +242,7 @@ class NetworkClient:
         in_flight = InFlightRequest(correlation_id, request, version, now_ms, timeout_ms, internal)
         self._in_flight.add(request.node, in_flight)
         channel = self._channels[request.node]
-        channel.send(frame)
+        self._metrics.sent(request.node, channel.send(frame), now_ms)
         self._write(channel)
 
     def _write(self, channel: Channel) -> None:
@@ -360,6 +354,7 @@ class NetworkClient:
                 f" ({ApiKey(key).label} v{oldest.api_version})"
             )
         request = self._in_flight.complete_next(node)
+        self._metrics.received(node, key, len(frame), now_ms - request.sent_ms, now_ms)
         raw = frame[offset:]
         try:
             body = raw
@@ -403,6 +398,7 @@ class NetworkClient:
         self.failures.failed(node, error, now_ms, is_routine=node >= 0 and isinstance(error, Disconnected))
         self._forget_channel(node)
         if isinstance(error, AuthenticationFailed):
+            self._metrics.refused(now_ms)
             self.connection_states.authentication_failed(node, now_ms, error)
             self.metadata.fail(error)
         else:
@@ -416,6 +412,8 @@ class NetworkClient:
         if channel is not None:
             self._selector.unregister(channel.transport.socket)
             channel.close()
+            if channel.is_connected:
+                self._metrics.closed(self._clock.now_ms())
         self._last_used_ms.pop(node, None)
         self._versions.pop(node, None)
         self._versions_to_request.pop(node, None)
@@ -439,6 +437,7 @@ class NetworkClient:
             self._broken.append((channel, connection_words.connect_failure(name, problem, channel.is_tcp_up)))
             return
         channel.is_connected = True
+        self._metrics.connected(now_ms)
         self.connection_states.connected(node)
         self._watch(channel, READ)
         self._versions_to_request[node] = api_version_check.NEWEST_VERSION
@@ -471,6 +470,8 @@ class NetworkClient:
         channel = self._channels[node]
         if not channel.is_trusted:
             channel.trust(MAX_FRAME_BYTES)
+        if self._authenticator is not None:
+            self._metrics.authenticated(self._clock.now_ms())
         self.connection_states.ready(node)
         if session_ends_ms is not None:
             self.connection_states.limit_session(node, session_ends_ms)

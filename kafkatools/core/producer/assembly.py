@@ -13,11 +13,14 @@ from typing import NamedTuple
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.metrics.network import NetworkMetrics
+from kafkatools.core.metrics.producer import GROUP, ProducerMetrics
+from kafkatools.core.metrics.registry import MetricsRegistry
+from kafkatools.core.metrics.sensor import Stats, counts, total
 from kafkatools.core.net.addresses import Resolver
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.producer.buffer_pool import BufferPool
-from kafkatools.core.producer.metrics import ProducerMetrics
 from kafkatools.core.producer.producer_metadata import ProducerMetadata
 from kafkatools.core.producer.record_accumulator import AccumulatorSettings, RecordAccumulator
 from kafkatools.core.producer.sender import Sender, SenderSettings
@@ -27,6 +30,7 @@ from kafkatools.core.records.compression import CompressionType
 _log = logging.getLogger(__name__)
 
 MAX_IDEMPOTENT_IN_FLIGHT = 5
+NS_PER_SECOND = 1_000_000_000
 
 
 class ProducerParts(NamedTuple):
@@ -135,16 +139,15 @@ def assemble(
         config.partitioner_adaptive_partitioning_enable,
         config.partitioner_availability_timeout_ms,
     )
-    pool = BufferPool(config.buffer_memory, config.batch_size, clock)
+    registry = MetricsRegistry.of(config, clock)
+    pool = BufferPool(config.buffer_memory, config.batch_size, clock, registry.window)
     accumulator = RecordAccumulator(settings, pool, clock, transactions)
     metadata = ProducerMetadata(config, clock)
-    client = NetworkClient(config, clock, metadata, config.client_id, resolver=resolver)
-    metrics = ProducerMetrics(clock.now_ms())
-    metrics.gauge("buffer-total-bytes", lambda: pool.total_bytes)
-    metrics.gauge("buffer-available-bytes", lambda: pool.available_bytes)
-    metrics.gauge("waiting-threads", lambda: pool.queued)
-    metrics.gauge("buffer-exhausted-total", lambda: pool.exhausted_count)
-    metrics.gauge("bufferpool-wait-time-total", lambda: pool.wait_time_ms)
+    client = NetworkClient(
+        config, clock, metadata, config.client_id, resolver=resolver, metrics=NetworkMetrics(registry, "producer")
+    )
+    metrics = ProducerMetrics(registry)
+    _add_gauges(metrics, pool, client)
     sender_settings = SenderSettings(
         acks_of(config),
         config.retries,
@@ -156,3 +159,18 @@ def assemble(
     )
     sender = Sender(sender_settings, client, metadata, accumulator, clock, transactions, metrics, collect)
     return ProducerParts(metadata, accumulator, sender)
+
+
+def _add_gauges(metrics: ProducerMetrics, pool: BufferPool, client: NetworkClient) -> None:
+    """Add the metrics that are read from the producer's memory and connections."""
+    metrics.gauge("buffer-total-bytes", lambda now_ms: pool.total_bytes)
+    metrics.gauge("buffer-available-bytes", lambda now_ms: pool.available_bytes)
+    metrics.gauge("waiting-threads", lambda now_ms: pool.queued)
+    metrics.gauge("requests-in-flight", lambda now_ms: client.in_flight_count())
+    metrics.gauge("metadata-age", lambda now_ms: client.metadata.age_ms(now_ms) / 1000)
+    metrics.registry.add(GROUP, counts("buffer-exhausted"), pool.exhaustions)
+    waits: Stats = {
+        "bufferpool-wait-time-ns-total": total,
+        "bufferpool-wait-ratio": lambda sensor, now_ms: sensor.rate(now_ms) / NS_PER_SECOND,
+    }
+    metrics.registry.add(GROUP, waits, pool.waits_ns)

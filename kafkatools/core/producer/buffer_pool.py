@@ -15,12 +15,15 @@ from collections import deque
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import BufferExhausted, IllegalState, KafkaError
+from kafkatools.core.metrics.sensor import DEFAULT_WINDOW, Sensor, Window
 
 
 class BufferPool:
     """The producer's buffer memory: allocates bytearrays of at most `total_bytes` in total."""
 
-    def __init__(self, total_bytes: int, poolable_size_bytes: int, clock: Clock) -> None:
+    def __init__(
+        self, total_bytes: int, poolable_size_bytes: int, clock: Clock, metrics_window: Window = DEFAULT_WINDOW
+    ) -> None:
         self.total_bytes = total_bytes
         self.poolable_size_bytes = poolable_size_bytes
         self._clock = clock
@@ -29,8 +32,8 @@ class BufferPool:
         self._waiters: deque[threading.Condition] = deque()
         self._non_pooled_bytes = total_bytes
         self._is_closed = False
-        self.wait_time_ms = 0
-        self.exhausted_count = 0
+        self.waits_ns = Sensor(metrics_window)
+        self.exhaustions = Sensor(metrics_window)
         self.waiting_tasks = 0
         """The number of tasks of an event loop that wait for memory; only that loop's thread changes it."""
 
@@ -84,7 +87,7 @@ class BufferPool:
         condition = threading.Condition(self._lock)
         self._waiters.append(condition)
         reserved_bytes = 0
-        start_ms = self._clock.now_ms()
+        start_ms, start_ns = self._clock.now_ms(), self._clock.now_ns()
         try:
             while reserved_bytes < size_bytes:
                 remaining_ms = max_block_ms - (self._clock.now_ms() - start_ms)
@@ -104,11 +107,11 @@ class BufferPool:
         finally:
             self._non_pooled_bytes += reserved_bytes
             self._waiters.remove(condition)
-            self.wait_time_ms += self._clock.now_ms() - start_ms
+            self.waits_ns.record(self._clock.now_ns() - start_ns, self._clock.now_ms())
 
     def exhausted(self, size_bytes: int, max_block_ms: int, available_bytes: int) -> KafkaError:
         """Count a failed allocation and return its error."""
-        self.exhausted_count += 1
+        self.exhaustions.record(1, self._clock.now_ms())
         return BufferExhausted(
             f"Failed to allocate {size_bytes} bytes within the configured max blocking time {max_block_ms} ms. "
             f"Total memory: {self.total_bytes} bytes. Available memory: {available_bytes} bytes. "

@@ -350,11 +350,12 @@ class Producer(ProducerBase):
             raise IllegalState("flush cannot be called in a callback, because it waits for the callback's thread")
         self._accumulator.begin_flush()
         try:
-            self.sender.wakeup()
-            if self._queue is not None:
-                self._queue.empty()
-            for batch in self._accumulator.incomplete_results():
-                batch.produce_future.wait_for_all()
+            with self.sender.metrics.time("flush"):
+                self.sender.wakeup()
+                if self._queue is not None:
+                    self._queue.empty()
+                for batch in self._accumulator.incomplete_results():
+                    batch.produce_future.wait_for_all()
         finally:
             self._accumulator.end_flush()
 
@@ -389,7 +390,8 @@ class Producer(ProducerBase):
         """Get the producer id and fence earlier producers with this transactional.id; call it once, before any other
         call. Transactions that such a producer left open are aborted. Waits at most `timeout_ms` (None: max.block.ms);
         after a Timeout the call may be repeated and continues. Raises KafkaError."""
-        self._await(self._transactional().initialize_transactions(), timeout_ms)
+        with self.sender.metrics.time("txn-init"):
+            self._await(self._transactional().initialize_transactions(), timeout_ms)
         self._is_initialized = True
 
     @contextmanager
@@ -427,7 +429,8 @@ class Producer(ProducerBase):
     def begin_transaction(self) -> None:
         """Begin a transaction: later records and offsets belong to it. Raises IllegalState without a transactional.id,
         before `init_transactions` and during a transaction, else the error of a failed transaction or producer."""
-        self._transactional().begin_transaction()
+        with self.sender.metrics.time("txn-begin"):
+            self._transactional().begin_transaction()
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata
@@ -435,9 +438,10 @@ class Producer(ProducerBase):
         """Commit a consumer group's offsets as part of the transaction (KIP-447). `offsets`: the next offset to read of
         each partition (`records.next_offsets()`). `group`: `consumer.group_metadata()`. Raises KafkaError; CommitFailed
         when the group has rebalanced since, IllegalState without a transaction."""
-        result = self._start_offsets(offsets, group)
-        if result is not None:
-            self._await(result, None)
+        with self.sender.metrics.time("txn-send-offsets"):
+            result = self._start_offsets(offsets, group)
+            if result is not None:
+                self._await(result, None)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Send the queued records, wait until all are acknowledged, and commit the transaction, within `timeout_ms`
@@ -446,7 +450,8 @@ class Producer(ProducerBase):
 
         After a Timeout the call may be repeated. Raises IllegalState without a transaction.
         """
-        self._await(self._transactional().begin_commit(), timeout_ms)
+        with self.sender.metrics.time("txn-commit"):
+            self._await(self._transactional().begin_commit(), timeout_ms)
 
     def prepare_transaction(self) -> PreparedTransaction:
         """Wait until every record and offset is acknowledged, and leave the transaction open for another process to end
@@ -460,7 +465,8 @@ class Producer(ProducerBase):
         def wait(result: TransactionalResult | None) -> None:
             self.flush() if result is None else result.wait(self._max_block_ms)
 
-        return run(self._transactional().prepare(lambda: self._accumulator.has_incomplete), wait)
+        with self.sender.metrics.time("txn-prepare"):
+            return run(self._transactional().prepare(lambda: self._accumulator.has_incomplete), wait)
 
     def complete_transaction(self, decided: PreparedTransaction, timeout_ms: int | None = None) -> bool:
         """Commit the prepared transaction if it is the one that the external coordinator decided to commit, else abort
@@ -476,7 +482,8 @@ class Producer(ProducerBase):
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Abort the transaction within `timeout_ms` (None: max.block.ms); records that were not sent fail. After a
         Timeout the call may be repeated. Raises KafkaError; IllegalState without a transaction."""
-        self._await(self._transactional().begin_abort(), timeout_ms)
+        with self.sender.metrics.time("txn-abort"):
+            self._await(self._transactional().begin_abort(), timeout_ms)
 
     def _await(self, result: TransactionalResult, timeout_ms: int | None) -> None:
         limit_ms = self._max_block_ms if timeout_ms is None else timeout_ms

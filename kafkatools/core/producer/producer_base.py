@@ -53,6 +53,7 @@ from kafkatools.core.producer.transactional import as_transactional
 from kafkatools.core.records.columns import RowColumns
 
 if TYPE_CHECKING:
+    from kafkatools.core.metrics.registry import MetricValues
     from kafkatools.core.net.metadata import ClusterView
     from kafkatools.core.prepared_transaction import PreparedTransaction
     from kafkatools.core.producer.partitioners import Partitioner
@@ -162,7 +163,7 @@ class ProducerBase:
         place = TopicPartition(record.topic, partition)
         if callback is not None:
             callback(RecordMetadata(*place, NO_OFFSET, NO_TIMESTAMP, -1, -1), error)
-        self.sender.metrics.record("record-error", 1, self.clock.now_ms())
+        self.sender.metrics.failed(record.topic, 1, self.clock.now_ms())
         return place
 
     def _with_interceptors(self, callback: Callback | None) -> Callback:
@@ -285,7 +286,7 @@ class ProducerBase:
             return
         self._note_failed_send(error)
         run = RowsRun(*target, sink.rows, NO_OFFSET, NO_TIMESTAMP, error)
-        self.sender.metrics.record("record-error", run.row_count, self.clock.now_ms())
+        self.sender.metrics.failed(target.topic, run.row_count, self.clock.now_ms())
         if sink.callback is not None:
             sink.callback(run)
         sink.future.add(run)
@@ -306,6 +307,12 @@ class ProducerBase:
     ) -> MetadataSteps[tuple[ClusterView, int]]:
         """Wait until the cluster metadata has the topic (and the partition); return it with the rest of the time in ms.
         Raises Timeout, TopicAuthorizationFailed, InvalidTopic, and the connection error of `await_update`."""
+        with self.sender.metrics.time("metadata-wait"):
+            return (yield from self._topic_metadata(topic, partition, max_wait_ms))
+
+    def _topic_metadata(
+        self, topic: str, partition: int | None, max_wait_ms: int
+    ) -> MetadataSteps[tuple[ClusterView, int]]:
         started_ms = self.clock.now_ms()
         remaining_ms = max_wait_ms
         while True:
@@ -325,9 +332,10 @@ class ProducerBase:
 
     # -- metrics and state --
 
-    def metrics(self) -> dict[str, float]:
-        """The values of Kafka's producer-metrics by name."""
-        return self.sender.metrics.snapshot(self.clock.now_ms())
+    def metrics(self) -> MetricValues:
+        """The values of the producer's metrics by MetricName: Kafka's producer-metrics, producer-node-metrics and
+        producer-topic-metrics. `metrics()["record-send-total"]` is the value of the whole producer."""
+        return self.sender.metrics.registry.values()
 
     def _ensure_open(self) -> None:
         if self._is_closed:

@@ -28,10 +28,12 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
     error_for_code,
 )
+from kafkatools.core.metrics.producer import ProducerMetrics, SentBatch
+from kafkatools.core.metrics.registry import MetricsRegistry
+from kafkatools.core.metrics.sensor import DEFAULT_WINDOW
 from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.producer.futures import BatchError, TopicPartition
-from kafkatools.core.producer.metrics import ProducerMetrics
 from kafkatools.core.producer.produce_request import FIRST_TOPIC_ID_VERSION, produce_request_body
 from kafkatools.core.producer.produce_response import read_produce_response
 from kafkatools.core.producer.producer_batch import ProducerBatch
@@ -93,7 +95,7 @@ class Sender:
         self.metadata = metadata
         self.accumulator = accumulator
         self.transactions = transactions
-        self.metrics = metrics if metrics is not None else ProducerMetrics(clock.now_ms())
+        self.metrics = metrics or ProducerMetrics(MetricsRegistry("", DEFAULT_WINDOW, clock))
         self._clock = clock
         self._transactional = as_transactional(transactions)
         self.watch: BrokerWatch | None = None
@@ -316,7 +318,7 @@ class Sender:
             max_version=max_version,
             decode=False,
         )
-        self.metrics.record_batches(batches, now_ms)
+        self.metrics.sent([_figures(batch) for batch in batches], now_ms)
         self.client.send(request, now_ms)
 
     # -- responses --
@@ -350,7 +352,7 @@ class Sender:
             produced = read_produce_response(response.raw, response.api_version, names)
         except KafkaError as error:
             return {}, ProduceOutcome(type(error), message=str(error))
-        self.metrics.record_response(response.latency_ms, produced.throttle_ms, now_ms)
+        self.metrics.answered(response.latency_ms, produced.throttle_ms, now_ms)
         self.client.throttle(response.request.node, produced.throttle_ms, now_ms)
         self._take_new_leaders(produced.outcomes, produced.endpoints)
         return produced.outcomes, ProduceOutcome(
@@ -388,7 +390,7 @@ class Sender:
                 getattr(error, "name", error.__name__),
                 f". Error Message: {outcome.message}" if outcome.message else "",
             )
-            self.metrics.record("record-retry", batch.record_count, now_ms)
+            self.metrics.retried(batch.topic_partition.topic, batch.record_count, now_ms)
             self.accumulator.reenqueue(batch, now_ms)
         else:
             self._fail_batch(batch, _batch_error(batch, outcome), batch.attempts < self.settings.retries)
@@ -423,7 +425,7 @@ class Sender:
             self.transactions.remove_inflight_batch(batch)
         self.accumulator.split_and_reenqueue(batch)
         self.accumulator.deallocate(batch)
-        self.metrics.record("batch-split", 1, now_ms)
+        self.metrics.split(now_ms)
 
     def _can_retry(self, batch: ProducerBatch, outcome: ProduceOutcome, now_ms: int) -> bool:
         if batch.has_reached_delivery_timeout(self.settings.delivery_timeout_ms, now_ms):
@@ -435,10 +437,22 @@ class Sender:
         return self.transactions.can_retry(outcome, batch)
 
     def _fail_batch(self, batch: ProducerBatch, error: BatchError, adjust_sequences: bool) -> None:
-        self.metrics.record("record-error", batch.record_count, self._clock.now_ms())
+        self.metrics.failed(batch.topic_partition.topic, batch.record_count, self._clock.now_ms())
         if batch.complete_exceptionally(error) and self.transactions is not None:
             self.transactions.handle_failed_batch(batch, error.error, adjust_sequences)
         self.accumulator.deallocate(batch)
+
+
+def _figures(batch: ProducerBatch) -> SentBatch:
+    """The figures of a batch for the metrics. A batch of rows counts with the average size of its records."""
+    return SentBatch(
+        batch.topic_partition.topic,
+        batch.record_count,
+        batch.estimated_size_bytes,
+        batch.max_record_bytes or batch.estimated_size_bytes // max(1, batch.record_count),
+        batch.builder.compression_ratio,
+        max(0, batch.drained_ms - batch.created_ms),
+    )
 
 
 def _build_init_producer_id(version: int) -> list[bytes]:

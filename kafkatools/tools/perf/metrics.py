@@ -6,11 +6,17 @@ import math
 from collections.abc import Iterable, Mapping
 
 from kafkatools.core.java.text import Metric
+from kafkatools.core.metrics.registry import MetricName
 
 
 def metric_rows(metrics: Iterable[Metric]) -> list[dict[str, object]]:
     """A JSON object for each metric, in the order of Kafka's table."""
-    return [{"event": "metric", **metric._asdict()} for metric in sorted(metrics, key=lambda metric: metric.text)]
+    return [finite({"event": "metric", **item._asdict()}) for item in sorted(metrics, key=lambda item: item.text)]
+
+
+def metrics_of(values: Mapping[MetricName, float]) -> list[Metric]:
+    """The metrics of a client as the table of --print-metrics shows them."""
+    return [Metric(name.group, name.name, dict(name.tags), value) for name, value in values.items()]
 
 
 def finite(values: Mapping[str, object]) -> dict[str, object]:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.metrics.registry import MetricName
 from kafkatools.core.producer.first_contact import reason_not_to_start
 from kafkatools.core.producer.futures import RowsRun
 from kafkatools.core.producer.producer import Producer
@@ -45,7 +46,7 @@ class ProducerEnd(NamedTuple):
     the error that ended it, and the number of failed records by error message."""
 
     totals: Sequence[Figures]
-    metrics: Mapping[str, float]
+    metrics: Mapping[MetricName, float]
     stopped: Exception | None
     failures: Mapping[str, int]
     sent_count: int
@@ -91,7 +92,7 @@ class ProducerRun:
         result. Ctrl-C ends the run with the figures so far. Raises ConfigError for invalid settings."""
         producer = Producer(self.config, self.clock)
         is_interrupted = False
-        metrics: dict[str, float] = {}
+        metrics: Mapping[MetricName, float] = {}
         self.report.started()
         self._stats = LatencyStats(self.clock.now_ms(), self.load.reporting_interval_ms)
         try:
@@ -99,7 +100,7 @@ class ProducerRun:
                 self._stopped = reason_not_to_start(producer.sender, producer.clock, producer.config.max_block_ms)
                 if self._stopped is None:
                     self._measure(producer)
-                metrics = {name: float(value) for name, value in producer.metrics().items()}
+                metrics = producer.metrics()
             except KafkaError as error:
                 self._stopped = error
                 self._abort(producer)

@@ -1,0 +1,52 @@
+"""Sensors: windows, expiry and rates as in Kafka's SampledStat and Rate."""
+
+from __future__ import annotations
+
+import math
+
+from kafkatools.core.metrics.sensor import Sensor, Window
+
+WINDOW = Window(2, 1000)
+
+
+def test_a_sensor_without_values_has_no_average() -> None:
+    sensor = Sensor(WINDOW)
+    assert math.isnan(sensor.average(0))
+    assert math.isnan(sensor.maximum(0))
+    assert math.isnan(sensor.minimum(0))
+    assert sensor.rate(0) == 0
+
+
+def test_first_values_are_divided_by_a_full_sample() -> None:
+    sensor = Sensor(WINDOW)
+    sensor.record(10, 5000)
+    assert sensor.rate(5000) == 10  # Rate.windowSize: one full sample is missing
+    assert sensor.rate(5500) == 10 / 1.5
+    assert sensor.rate(6500) == 10 / 1.5  # a whole sample has passed: none is added
+
+
+def test_old_samples_expire() -> None:
+    sensor = Sensor(WINDOW)
+    sensor.record(10, 0)
+    sensor.record(4, 1000)
+    assert (sensor.average(1500), sensor.maximum(1500), sensor.minimum(1500)) == (7, 10, 4)
+    assert (sensor.average(2000), sensor.maximum(2999)) == (4, 4)
+    assert math.isnan(sensor.average(3000))
+    sensor.record(6, 9000)
+    assert sensor.maximum(9000) == 6
+    assert (sensor.total, sensor.count, sensor.last) == (20, 3, 6)
+
+
+def test_one_sample_keeps_no_earlier_one() -> None:
+    sensor = Sensor(Window(1, 1000))
+    sensor.record(10, 0)
+    sensor.record(2, 1000)
+    assert sensor.maximum(1000) == 2
+    assert sensor.count_rate(1500) == 2
+
+
+def test_reading_changes_nothing() -> None:
+    sensor = Sensor(WINDOW)
+    sensor.record(10, 0)
+    assert math.isnan(sensor.average(60_000))
+    assert sensor.average(500) == 10
