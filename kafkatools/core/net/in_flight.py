@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kafkatools.core.config import Config
+
 if TYPE_CHECKING:
     from kafkatools.core.net.client_requests import ClientRequest
+
+
+_MAX_IN_FLIGHT = "max.in.flight.requests.per.connection"
+DEFAULT_MAX_IN_FLIGHT = 100
+
+
+def max_in_flight_of(config: Config) -> int:
+    """The limit of requests in flight to a node; 100 for clients without the setting, as in Kafka."""
+    limit: int = config[_MAX_IN_FLIGHT] if _MAX_IN_FLIGHT in config.table else DEFAULT_MAX_IN_FLIGHT
+    return limit
 
 
 class InFlightRequest:

@@ -29,7 +29,7 @@ from kafkatools.core.net.channel import Channel, EndOfStream
 from kafkatools.core.net.client_requests import Body, ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
 from kafkatools.core.net.failure_log import FailureLog
-from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests
+from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests, max_in_flight_of
 from kafkatools.core.net.metadata import Metadata, Node
 from kafkatools.core.net.metadata_updater import MetadataUpdater
 from kafkatools.core.net.selector import READ, WRITE, Ready, Selector
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SLOW_SETUP_MS = 1000
-DEFAULT_MAX_IN_FLIGHT = 100
 MAX_FRAME_BYTES = 0x7FFFFFFF
 # A larger size before the ApiVersions response is text of another protocol.
 MAX_FIRST_FRAME_BYTES = 1 << 20
@@ -84,9 +83,7 @@ class NetworkClient:
             ),
             resolver,
         )
-        name = "max.in.flight.requests.per.connection"
-        limit = config[name] if name in config.table else DEFAULT_MAX_IN_FLIGHT
-        self._in_flight = InFlightRequests(limit)
+        self._in_flight = InFlightRequests(max_in_flight_of(config))
         self._updater = MetadataUpdater(self, metadata, config)
         self._selector: Selector[Channel] = Selector()
         self._channels: dict[int, Channel] = {}
