@@ -298,14 +298,11 @@ def test_metrics_and_page_are_served(bootstrap: str, tmp_path: pathlib.Path) -> 
         at = "#topic=orders&group=shop&broker=1&sort.topics=topic&find.topics=R&sort.broker-partitions=-topic"
         text = drawn(served.page + at, tmp_path)
     tables = Tables.of(text)
-    assert "Healthy" in text and [row[:4] for row in tables["topics"]] == [["orders", "2", "1", "healthy"]]
+    assert "Healthy" in text and [row[:4] for row in tables["topics"]] == [["orders", "healthy", "2", "1"]]
     assert tables["partitions"][0][:2] == ["0", "1"] and tables["partitions"][0][5:7] == ["0", "5"], "start and end"
     assert [row[0] for row in tables["topic-groups"]] == ["shop"]
-    assert tables["group-partitions"][0][:2] == ["orders", "0"] and tables["group-partitions"][0][3:6] == [
-        "2",
-        "5",
-        "3",
-    ]
+    assert tables["group-partitions"][0][:3] == ["orders", "0", "3"]
+    assert tables["group-partitions"][0][4:6] == ["2", "5"], "committed offset and end"
     assert [row[0] for row in tables["broker-partitions"][:3]] == ["pay", "orders", "orders"]
     assert ["node.id", "1", "broker, file"] in tables["broker-settings"]
     assert ["cleanup.policy", "delete", "default"] in tables["topic-settings"]
@@ -321,7 +318,10 @@ def test_at_the_start_a_silent_cluster_is_told_before_the_time_out(
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         ran = run_kt("monitor", "--bootstrap-server", address, "--once", "--command-config", str(settings))
     first, second = ran.err.splitlines()[:2]
-    assert first == f"No broker responded within 200 ms at {address}. kt monitor goes on trying; Ctrl-C ends it."
+    assert (
+        first
+        == f"No broker responded within 200 ms at {address}. kt monitor still waits for a response; Ctrl-C ends it."
+    )
     assert ran.status is ExitStatus.FAILED and address in second
 
 

@@ -357,6 +357,15 @@ def test_masked_contents_are_neither_shown_nor_found(bootstrap: str, tmp_path: p
     assert record["headers"][0][1]["text"] != "ann" and "Ann" not in json.dumps(record)
 
 
+def test_spaces_of_shown_json_that_find_nothing_are_explained(source: Source) -> None:
+    """The record is `{"name":"Ann Smith","id":1}`, and shown as `"id": 1`."""
+    for grep, found in ((r'"id":\s*1', 1), ('"id":1', 1), ("Ann S", 1), ("nobody", 0)):
+        body = read(source, "people", grep=grep)
+        assert (body["search"]["found"], body["notes"]) == (found, []), grep
+    (note,) = read(source, "people", grep='"id": 1')["notes"]
+    assert note.startswith("Spaces: JSON is shown with other spaces") and r"\s*" in note
+
+
 def test_errors_do_not_show_masked_contents(bootstrap: str, tmp_path: pathlib.Path) -> None:
     pytest.importorskip("fastavro")
     with serving(order_schema) as server:

@@ -192,7 +192,7 @@ def test_what_is_not_known_is_a_gap_in_the_chart_and_a_question_mark(tmp_path: p
         "(() => { const box = document.querySelectorAll('#charts > div')[2];"
         "return [box.querySelector('path.line').getAttribute('d').split('M ').length - 1, box.querySelector('.now')"
         ".textContent, [...document.querySelectorAll('#tiles dd')].pop().textContent,"
-        "[...document.querySelectorAll('#groups tbody tr')].map(e => e.children[5].textContent)]; })()",
+        "[...document.querySelectorAll('#groups tbody tr')].map(e => e.children[1].textContent)]; })()",
         tmp_path,
     )
     assert (path, now, tile, lags) == (2, "?", "≥ 600", ["500", "≥ 100"])
@@ -307,7 +307,7 @@ def test_a_topic_opens_and_closes(tmp_path: pathlib.Path) -> None:
     )
     assert asked == ["topic.json?topic=a%22b", "history.json?topic=a%22b"] and focus == "h-topic"
     assert parts == [["0", "1", "213", "1", "3", "?", "500", "700 B", "2.5", "under min ISR"]]
-    assert groups == [["g", "Stable", "2", "≥ 100", "1.5"]]
+    assert groups == [["g", "≥ 100", "Stable", "2", "1.5"]]
     assert settings == [["retention.ms", "5", "topic"], ["secret", "hidden", "broker, file"],
                         ["file.delete.delay.ms", "6", "default"]]  # fmt: skip
     assert (at, rest) == ("#topic=a%22b", ["", True, 'a"b'])
@@ -324,7 +324,7 @@ def test_an_address_opens_a_group_with_members_and_lag(tmp_path: pathlib.Path) -
     assert "StateStable" in facts and "Coordinator1 (h1:9092)" in facts and "Lag≥ 100" in facts and "Behind?" in facts
     assert members == [[HOSTILE, "/10.0.0.1", "4", 'a"b 0-2,5', "m-1", "–", "–", "3"]] and images == 0
     assert lags == [
-        ['a"b', "0", f"{HOSTILE} /10.0.0.1", "400", "500", "100", "1 min 30 s"], ['a"b', "1", "–", "5", "?", "?", "?"],
+        ['a"b', "0", "100", "1 min 30 s", "400", "500", f"{HOSTILE} /10.0.0.1"], ['a"b', "1", "?", "?", "5", "?", "–"],
     ]  # fmt: skip
     assert problems == "members: not reported: refused" and charts == 1, "its lag is unknown, its rate is not"
 
@@ -419,3 +419,22 @@ def test_a_long_name_does_not_push_columns_away(tmp_path: pathlib.Path) -> None:
     view = well_view()._replace(topics=(topic,))
     measure = "(e => e.scrollWidth - e.clientWidth)(document.getElementById('topics').closest('.wide'))"
     assert ask(with_data(board_of(view)), measure, tmp_path) == 0
+
+
+def test_at_400_px_lags_and_states_need_no_scrolling(tmp_path: pathlib.Path) -> None:
+    group = ill_view().groups[1]._replace(group_id="orders-invoice-service")
+    cells = (
+        "groups td:nth-child(2)",
+        "groups td:nth-child(3)",
+        "topics td:nth-child(2)",
+        "group-partitions td:nth-child(3)",
+    )
+    wider, hidden = ask(
+        with_data(board_of(ill_view(groups=(group,))), "#group=g", details()),
+        f"[document.documentElement.scrollWidth - innerWidth, {list(cells)}.filter((at) => {{"
+        "const cell = document.querySelector('#' + at), box = cell.closest('.wide').getBoundingClientRect();"
+        "return !(cell.getBoundingClientRect().right <= box.right); })]",
+        tmp_path,
+        width=400,
+    )  # fmt: skip
+    assert wider <= 0 and hidden == []

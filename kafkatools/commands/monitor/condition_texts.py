@@ -53,13 +53,15 @@ def parse_alert(text: str) -> Alert:
     scanner = _Scanner("--alert", text)
     condition, hold_ms = scanner.comparison(), None
     while not scanner.is_at_end:
-        keyword, at = scanner.word("'for', 'on', or the end")
+        free = [f"'{word}'" for word, is_free in (("for", hold_ms is None), ("on", not condition.on)) if is_free]
+        expected = f"{', '.join(free)}, or the end" if free else "the end"
+        keyword, at = scanner.word(expected)
         if keyword == "for" and hold_ms is None:
             hold_ms = scanner.duration()
         elif keyword == "on" and not condition.on:
             condition = condition._replace(on=scanner.selectors(condition.measure))
         else:
-            scanner.fail("expected 'for', 'on', or the end", at)
+            scanner.fail(f"expected {expected}", at)
     return Alert(condition, hold_ms or 0)
 
 

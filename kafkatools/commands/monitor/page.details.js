@@ -40,9 +40,9 @@ const defineDetails = () => {
   define('partitions', 'partitions of the topic', partitionColumns(), {empty: 'No partition.', mood: partitionMood});
   define('topic-groups', 'groups of the topic', [
     column('group', 'Group', 'text', (row) => row.group, (row) => opener('group', row.group)),
+    column('lag', 'Lag in the topic', 'number', (row) => row.lag_at_least, (row) => atLeast(row.lag, row.lag_at_least)),
     column('state', 'State', 'text', (row) => row.state),
     column('members', 'Members', 'number', (row) => row.members, (row) => count(row.members)),
-    column('lag', 'Lag in the topic', 'number', (row) => row.lag_at_least, (row) => atLeast(row.lag, row.lag_at_least)),
     column('consumed', 'Consumed/s', 'number', (row) => row.consumed_per_second,
       (row) => rate(row.consumed_per_second)),
   ], {empty: 'No group has committed offsets in this topic.'});
@@ -60,12 +60,12 @@ const defineDetails = () => {
   define('group-partitions', 'partitions of the group', [
     column('topic', 'Topic', 'text', (row) => row.topic),
     column('partition', 'Partition', 'number', (row) => row.partition),
-    column('member', 'Assigned to', 'text', ofMember),
-    column('committed', 'Committed', 'number', (row) => row.committed, (row) => count(row.committed)),
-    column('end', 'End', 'number', (row) => row.end_offset, (row) => count(row.end_offset)),
     column('lag', 'Lag', 'number', (row) => row.lag, (row) => count(row.lag)),
     column('behind', 'Behind', 'number', (row) => known(row.lag_ms) ? row.lag_ms : row.least_lag_ms || null,
       (row) => known(row.lag) ? behind(row.lag_ms, row.least_lag_ms) : '?'),
+    column('committed', 'Committed', 'number', (row) => row.committed, (row) => count(row.committed)),
+    column('end', 'End', 'number', (row) => row.end_offset, (row) => count(row.end_offset)),
+    column('member', 'Assigned to', 'text', ofMember),
   ], {empty: 'No committed offsets.', mood: (row) => known(row.lag) ? '' : 'warn'});
 };
 

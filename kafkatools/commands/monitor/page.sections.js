@@ -64,9 +64,9 @@ const defineSections = () => {
       row.count - row.events.length)});
   define('topics', 'topics', [
     column('topic', 'Topic', 'text', (row) => row.topic, (row) => opener('topic', row.topic)),
+    column('state', 'State', 'mood', topicState),
     column('partitions', 'Partitions', 'number', (row) => row.partitions, (row) => count(row.partitions)),
     column('replicas', 'Replicas', 'number', (row) => row.replication_factor, (row) => count(row.replication_factor)),
-    column('state', 'State', 'mood', topicState),
     column('size', 'Size', 'number', (row) => row.bytes, (row) => size(row.bytes)),
     column('messages', 'Messages/s', 'number', (row) => row.messages_per_second,
       (row) => rate(row.messages_per_second)),
@@ -77,18 +77,18 @@ const defineSections = () => {
     ' internal topics too'), ' ']});
   define('groups', 'groups', [
     column('group', 'Group', 'text', (row) => row.group, (row) => opener('group', row.group)),
-    column('type', 'Type', 'text', (row) => row.type),
-    column('state', 'State', 'mood', (row) => row.state),
-    column('members', 'Members', 'number', (row) => row.members, (row) => count(row.members)),
-    column('coordinator', 'Coordinator', 'number', (row) => row.coordinator),
     column('lag', 'Lag', 'number', (row) => row.lag_at_least,
       (row) => row.unknown || known(row.lag) ? atLeast(row.lag, row.lag_at_least) : '–'),
     column('behind', 'Behind', 'number', (row) => known(row.lag_ms) ? row.lag_ms : row.lag_ms_at_least || null,
       (row) => row.unknown ? '?' : behind(row.lag_ms, row.lag_ms_at_least)),
+    column('state', 'State', 'mood', (row) => row.state),
     column('consumed', 'Consumed/s', 'number', (row) => row.consumed_per_second,
       (row) => rate(row.consumed_per_second)),
     column('caught-up', 'Caught up in', 'number', (row) => row.catches_up_s,
       (row) => row.unknown ? '?' : span(row.catches_up_s)),
+    column('members', 'Members', 'number', (row) => row.members, (row) => count(row.members)),
+    column('coordinator', 'Coordinator', 'number', (row) => row.coordinator),
+    column('type', 'Type', 'text', (row) => row.type),
   ], {empty: 'No group.', mood: (row) => choosable('group', (each) => each.group, row,
     row.unknown || row.state === 'Empty' && row.lag ? 'warn' : '')});
   define('quorum', 'the quorum', [

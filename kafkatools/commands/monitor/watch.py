@@ -139,15 +139,15 @@ def _collector(
 
 
 def _connect(console: Console, collector: ClusterCollector) -> None:
-    """Fetch the broker list. Print the reason when no broker has responded for some seconds, and go on trying. Raises
-    KafkaError."""
+    """Fetch the broker list. Print the reason when no broker has responded for some seconds, and wait on, at most for
+    default.api.timeout.ms. Raises KafkaError."""
     started_ms = console.clock.now_ms()
     try:
         collector.connect(_QUIET_MS)
     except KafkaError as error:
         if console.clock.now_ms() - started_ms < _QUIET_MS:
             raise
-        console.note(f"{error}. kt monitor goes on trying; Ctrl-C ends it.")
+        console.note(f"{error}. kt monitor still waits for a response; Ctrl-C ends it.")
         collector.connect()
 
 

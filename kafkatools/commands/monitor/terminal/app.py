@@ -266,6 +266,7 @@ class MonitorApp(App[ExitStatus]):
 
     def action_tab(self, key: str) -> None:
         """Show a view of the cluster."""
+        self._close_panel()  # its text is of a row of the former view
         self._path = Path(TABS[key])
         self._enter()
 
@@ -275,6 +276,7 @@ class MonitorApp(App[ExitStatus]):
         place = None if item is None else self._state.view.opens(self._with_details(), item)
         if place is None:
             return
+        self._close_panel()
         self._path.open(place)
         self._enter()
 

@@ -13,10 +13,11 @@ from collections import deque
 from http import HTTPStatus
 from http.client import HTTPException, responses
 from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import Request
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.secrets import redacted
+from kafkatools.tools.monitor.alerts.posting import post
 from kafkatools.tools.monitor.reports import Report
 from kafkatools.tools.monitor.urls import HttpUrl
 
@@ -37,11 +38,6 @@ class _Refused(Exception):
         self.pause_s = pause_s
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *args: object, **kwargs: object) -> None:
-        """Follow no redirect."""
-
-
 class Webhook:
     """Delivers bodies to one URL. `post` and `reports` may be called by any thread, `run_once` by one thread only.
     `_lock` guards the bodies, the reports and `_close_by_ms`. `name` is used in reports."""
@@ -50,7 +46,6 @@ class Webhook:
         self.name = f"webhook {url.label}"
         self._url = url
         self._clock = clock
-        self._opener = build_opener(_NoRedirects)
         self._lock = threading.Condition()
         self._bodies: deque[tuple[int, bytes]] = deque()
         self._reports: list[Report] = []
@@ -134,8 +129,7 @@ class Webhook:
         if self._url.authorization is not None:
             headers["Authorization"] = self._url.authorization
         try:
-            with self._opener.open(Request(self._url.url, body, headers, method="POST"), timeout=TIMEOUT_S):
-                return
+            post(Request(self._url.url, body, headers, method="POST"), TIMEOUT_S)
         except HTTPError as error:
             with error:
                 raise _refusal(error) from None

@@ -35,6 +35,11 @@ _POLL_MS = 500
 _MOST_NAMED = 3
 _MOST_NOTES = 20
 
+_SPACES_NOTE = (
+    "Spaces: JSON is shown with other spaces and lines than it is searched with. In the regular expression, write "
+    r"\s* where spaces may differ"
+)
+
 Emit = Callable[[dict[str, object]], None]
 
 
@@ -61,6 +66,8 @@ def read_messages(source: Source, request: MessageRequest, clock: Clock, emit: E
         except RequestTimedOut as error:
             raise consumer.connection_problem() or consumer.missing_leader() or error from None
     notes |= dict.fromkeys(steps.remarks())
+    if request.grep is not None and " " in request.grep and not shown.found:
+        notes.setdefault(_SPACES_NOTE)
     rows, is_short = shown.ordered()
     return {
         "topic": request.topic,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import socket
+import threading
 
 import pytest
 from support.http_receivers import receiving
@@ -80,6 +83,30 @@ def test_a_server_that_is_down_for_long_loses_the_body() -> None:
         f"webhook {url}: Connection refused; it is tried again",
         f"webhook {url}: Connection refused; the alert was not delivered",
     ]
+
+
+def test_a_server_that_answers_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time-out of a socket is one of each read: it never ends such an answer."""
+    monkeypatch.setattr(webhooks, "TIMEOUT_S", 0.5)
+    has_ended = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"HTTP/1.1")
+            while not has_ended.wait(0.05):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepting = threading.Thread(target=lambda: drip(server.accept()[0]), daemon=True)
+        accepting.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        webhook = Webhook(parse_url(url), SystemClock())
+        webhook.post(b"1")
+        assert webhook.run_once() > 0
+        has_ended.set()
+        accepting.join()
+    (report,) = webhook.reports()
+    assert report.message == f"webhook {url}: no answer within 0.5 s; it is tried again"
 
 
 def test_too_many_bodies_drop_the_oldest() -> None:
