@@ -131,13 +131,24 @@ def _row(cells: list[str]) -> str:
 WHY_HEADING = "\n## Causes\n"
 
 
+_WHY_TABLE = """Made from `kafkatools/tools/diagnosis/causes.py` by `make docs`.
+
+Tests bring each cause about on the embedded broker and on Apache Kafka 4.3.1.
+*Alone*: it is the only verdict; *as a consequence*: it is evidence of another verdict, which is the only one.
+"""
+ONLY_AS_CONSEQUENCE = {"embedded": {"voter-behind"}, "apache": {"partition-offline", "coordinator-unavailable"}}
+"""The causes that tests bring about only together with one that explains them."""
+
+
 def causes_section() -> str:
     """The section of `why.md` about each cause of `kt why`, in the order of the catalogue."""
     from kafkatools.tools.diagnosis.causes import CAUSES
 
-    lines = [WHY_HEADING, "Made from `kafkatools/tools/diagnosis/causes.py` by `make docs`.", ""]
-    lines += [_row(["Cause", "Examined for"]), _row(["---", "---"])]
-    lines += [_row([f"[{cause.title}](#{cause.id})", ", ".join(cause.kinds)]) for cause in CAUSES]
+    lines = [WHY_HEADING, _WHY_TABLE]
+    lines += [_row(["Cause", "Examined for", "Embedded broker", "Apache Kafka"]), _row(["---"] * 4)]
+    for cause in CAUSES:
+        shown = ["as a consequence" if cause.id in causes else "alone" for causes in ONLY_AS_CONSEQUENCE.values()]
+        lines.append(_row([f"[{cause.title}](#{cause.id})", ", ".join(cause.kinds), *shown]))
     for cause in CAUSES:
         titles = [f"[{other.id}](#{other.id})" for other in CAUSES if other.id in cause.explains]
         lines += ["", f"### {cause.id}", "", f"{cause.title}.", cause.meaning, "", f"- What to do: {cause.remedy}"]

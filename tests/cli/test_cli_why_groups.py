@@ -248,7 +248,8 @@ def test_the_next_record_is_damaged(bootstrap: str, directory: pathlib.Path) -> 
         one.commit_own({("t-poison", 0): 1})
         verdict = only_cause(bootstrap, "group", "poison")
     assert verdict["cause"] == "record-undecodable" and "offset 1 of t-poison-0" in verdict["sentence"]
-    assert verdict["command"].endswith("--topic t-poison:0 --to-offset 2 --dry-run")
+    assert verdict["command"].endswith("--describe --group poison --members --verbose")
+    assert verdict["then"].endswith("--reset-offsets --group poison --topic t-poison:0 --to-offset 2 --dry-run")
 
 
 def test_the_next_record_is_too_large(bootstrap: str) -> None:

@@ -6,7 +6,6 @@ import pytest
 from support.apache_kafka import ApacheKafka
 from support.live_groups import ClassicMember, ConsumerMember, GroupClient
 from support.raw_transactions import RawProducer
-from support.three_nodes import ThreeNodes
 from support.why import Between, healthy, join_until_reconciling, make_topic, only_cause, produce
 
 from kafkatools.core.admin.client import AdminClient
@@ -106,19 +105,3 @@ def test_a_member_that_does_not_give_up_partitions(bootstrap: str) -> None:
         verdict = only_cause(bootstrap, "group", "why-keep")
         one.leave()
     assert verdict["cause"] == "member-behind"
-
-
-def test_a_stopped_broker(empty_three_nodes: ThreeNodes) -> None:
-    nodes = empty_three_nodes
-    nodes.make_topics({"why-lone": [[2]], "why-pair": [[1, 2]]})
-    healthy(nodes.bootstrap)
-    healthy(nodes.bootstrap, "broker", "2")
-    nodes.stop_broker(2)
-    try:
-        verdicts = [only_cause(nodes.bootstrap, *words) for words in ((), ("broker", "2"), ("topic", "why-lone"))]
-        healthy(nodes.bootstrap, "broker", "1")
-    finally:
-        nodes.start_broker(2)
-    assert [verdict["cause"] for verdict in verdicts] == ["broker-offline"] * 3
-    assert any("1 partition without a leader: why-lone-0" in text for text in verdicts[0]["evidence"])
-    assert any("1 partition under-replicated" in text for text in verdicts[0]["evidence"])

@@ -168,6 +168,7 @@ class ApacheKafka:
         self.cluster_id = cluster_id
         self._jvm = jvm
         self.settings = settings or {}
+        self.settings_of: dict[int, dict[str, str]] = {}
         self.ports = [free_port() for _ in range(nodes)]
         self.controller_ports = [free_port() for _ in range(nodes if controllers is None else controllers)]
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -208,6 +209,7 @@ class ApacheKafka:
             "group.initial.rebalance.delay.ms": "0",
             **WITHOUT_RETENTION,
             **self.settings,
+            **self.settings_of.get(node, {}),
         }
         path = self.home / f"node{node}" / "server.properties"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,10 @@ _SETTINGS = {
     # A throttle lets through what its window allows at once: a short one, and small fetches, need less data to be slow.
     "replication.quota.window.num": "2",
     "replica.fetch.max.bytes": "100000",
+    "quota.window.num": "3",
+    # A broker that starts again is refused until the session of its former process is over.
+    "broker.session.timeout.ms": "5000",
+    "broker.heartbeat.interval.ms": "1000",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }

@@ -52,7 +52,12 @@ def answer_lines(obs: Observations, found: Sequence[Verdict], line: Callable[[Se
             )
         return lines
     lines = [f"{found[0].finding.sentence}.", *(f"  {text}" for text in found[0].finding.evidence)]
-    lines += [f"What to do: {found[0].cause.remedy}", f"Next: {line(found[0].finding.command)}"]
+    lines += [f"What to do: {found[0].cause.remedy}", *_commands(found[0], line)]
     for other in found[1:]:
-        lines += [f"Also: {other.finding.sentence}.", f"  Next: {line(other.finding.command)}"]
+        lines += [f"Also: {other.finding.sentence}.", *(f"  {text}" for text in _commands(other, line))]
     return lines
+
+
+def _commands(verdict: Verdict, line: Callable[[Sequence[str]], str]) -> list[str]:
+    then = [f"Then: {line(verdict.finding.then)}"] if verdict.finding.then else []
+    return [f"Next: {line(verdict.finding.command)}", *then]

@@ -10,37 +10,44 @@ from kafkatools.tools.diagnosis.findings import (
     Place,
     count,
     duration,
+    names,
     partition_names,
     partition_places,
     places,
 )
-from kafkatools.tools.diagnosis.observations import BROKER, CLUSTER, GROUP, TRANSACTION, Observations
+from kafkatools.tools.diagnosis.observations import BROKER, CLUSTER, GROUP, TRANSACTION, Observations, TopicPartition
 from kafkatools.tools.monitor.figures import size
 from kafkatools.tools.monitor.view import NO_BROKER, BrokerView, PartitionView
 
+_Keys = frozenset[TopicPartition]
 
-def _suffering(obs: Observations, broker: int) -> list[PartitionView]:
-    """Return the partitions of the subject that lack this broker: as leader, or also in the ISR."""
+
+def _suffering(obs: Observations, broker: int, served: _Keys = frozenset()) -> list[PartitionView]:
+    """Return the partitions of the subject that lack this broker: as leader, or also in the ISR. `served` are those
+    that it serves nevertheless."""
     only_offline = obs.subject.kind in (GROUP, TRANSACTION)
     return [
         part
         for part in obs.partitions()
         if broker in part.replicas
+        and (part.topic, part.partition) not in served
         and (part.is_offline or (not only_offline and broker not in part.isr) or broker == part.leader)
     ]
 
 
-def _matters(obs: Observations, broker: int) -> bool:
+def _matters(obs: Observations, broker: int, served: _Keys = frozenset()) -> bool:
     """Return whether the broker's state concerns the subject."""
     kind = obs.subject.kind
     if kind == BROKER:
         return obs.subject.name == str(broker)
     has_no_coordinator = kind == GROUP and not obs.view.groups and bool(obs.view.unlisted)
-    return kind == CLUSTER or has_no_coordinator or bool(_suffering(obs, broker))
+    return kind == CLUSTER or has_no_coordinator or bool(_suffering(obs, broker, served))
 
 
-def _finding(obs: Observations, broker: int, sentence: str, evidence: tuple[str, ...], *command: str) -> Finding:
-    parts = _suffering(obs, broker)
+def _finding(
+    obs: Observations, broker: int, sentence: str, evidence: tuple[str, ...], *command: str, served: _Keys = frozenset()
+) -> Finding:
+    parts = _suffering(obs, broker, served)
     keys = [(part.topic, part.partition) for part in parts]
     affected: list[Place] = [("cluster", "")]
     affected += [
@@ -74,6 +81,9 @@ def broker_offline(obs: Observations) -> Iterator[Finding]:
 
 def broker_silent(obs: Observations) -> Iterator[Finding]:
     """A broker is registered and not fenced, but did not respond: it hangs, or its address cannot be reached."""
+    has_controller = obs.view.controller != NO_BROKER
+    if not has_controller and obs.subject.kind in (CLUSTER, BROKER):
+        return  # evidence of no_controller: without a controller a dead broker stays registered
     for broker in obs.view.brokers:
         if broker.is_responding or not broker.is_alive or not _matters(obs, broker.id):
             continue
@@ -81,8 +91,8 @@ def broker_silent(obs: Observations) -> Iterator[Finding]:
         yield _finding(
             obs,
             broker.id,
-            f"Broker {broker.id} ({broker.host}:{broker.port}) does not respond, although the controller counts it as "
-            "alive",
+            f"Broker {broker.id} ({broker.host}:{broker.port}) does not respond, "
+            + ("although the controller counts it as alive" if has_controller else "and no controller replaces it"),
             tuple(errors[:1]),
             "doctor",
         )
@@ -91,7 +101,13 @@ def broker_silent(obs: Observations) -> Iterator[Finding]:
 def log_dir_offline(obs: Observations) -> Iterator[Finding]:
     """A broker cannot use a log directory: its replicas there are offline."""
     for broker in obs.view.brokers:
-        if not broker.offline_log_dirs or not _matters(obs, broker.id):
+        served = frozenset(
+            (replica.topic, replica.partition)
+            for path in broker.log_dirs or ()
+            for replica in path.replicas
+            if path.error is None
+        )
+        if not broker.offline_log_dirs or not _matters(obs, broker.id, served):
             continue
         errors = [str(path.error) for path in broker.log_dirs or () if path.error is not None]
         yield _finding(
@@ -101,6 +117,7 @@ def log_dir_offline(obs: Observations) -> Iterator[Finding]:
             "offline",
             tuple(errors[:1]),
             *("log-dirs", "--describe", "--broker-list", str(broker.id)),
+            served=served,
         )
 
 
@@ -136,10 +153,12 @@ def no_controller(obs: Observations) -> Iterator[Finding]:
     if obs.view.controller != NO_BROKER:
         return
     errors = [problem.message for problem in obs.view.problems if problem.what == "quorum"]
+    silent = [f"{b.id} ({b.host}:{b.port})" for b in obs.view.brokers if b.is_alive and not b.is_responding]
+    lines = [f"Brokers that do not respond: {names(silent)}"] if silent else []
     yield Finding(
         "The cluster has no active controller: leaders are not elected, topics and settings cannot change",
-        tuple(errors[:1]),
-        ("metadata-quorum", "describe", "--status"),
+        (*errors[:1], *lines),
+        ("doctor",),
         places(("cluster", "")),
     )
 

@@ -36,13 +36,15 @@ from kafkatools.tools.diagnosis.observations import (
 )
 from kafkatools.tools.diagnosis.subjects import Subjects
 from kafkatools.tools.monitor.collector import DEFAULT_PATIENCE_MS, ClusterCollector
-from kafkatools.tools.monitor.view import ClusterView
+from kafkatools.tools.monitor.view import ClusterView, Problem
 
 TIMEOUT_MS = 5000
 """How long a source waits for a broker or a coordinator."""
 MAX_BATCHES = 20
 """The number of partitions whose next batch is read: those with the largest lag. Of partitions that the group did not
 commit since the first snapshot, as many more."""
+_OF_GROUPS = ("groups", "offsets of groups")
+"""Problems of a snapshot that hide nothing from a subject without groups."""
 _QUOTA_KINDS = (("client-id",), ("user",), ("user", "client-id"))
 
 
@@ -70,7 +72,8 @@ class Collecting(Closing):
         view = collector.collect()
         if self._subject.kind == BROKER:
             _ensure_broker(view, int(self._subject.name))
-        self._unknown += [problem.message for problem in view.problems]
+        with_groups = self._subject.kind in (CLUSTER, GROUP)
+        self._unknown += [_text(problem) for problem in view.problems if with_groups or problem.what not in _OF_GROUPS]
         facts = _Facts(self._subject, view, self._unknown.append, self._first)
         sources.in_parallel(self._connect, facts.first_turn(bool(self._principal)), self._unknown.append)
         sources.in_parallel(self._connect, facts.second_turn(), self._unknown.append)
@@ -243,6 +246,11 @@ class _Facts:
                 self.batches[self._subject.name, key] = batch
             elif batch.name != "OFFSET_OUT_OF_RANGE":
                 self._unseen(f"next record of {key[0]}-{key[1]}: {batch}")
+
+
+def _text(problem: Problem) -> str:
+    """Return a problem of a snapshot in one line. Errors of brokers that do not respond say so themselves."""
+    return f"broker {problem.broker}: {problem.error}" if problem.what == "no response" else problem.message
 
 
 def _ensure_broker(view: ClusterView, broker: int) -> None:

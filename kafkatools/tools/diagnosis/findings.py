@@ -16,12 +16,14 @@ _MAX_NAMES = 3
 
 class Finding(NamedTuple):
     """One cause at some places. `sentence` is the verdict, `command` the words of the next command after `kt`, without
-    the options of the connection."""
+    the options of the connection. `then` are those of the command that is refused until the user has acted on the
+    first, such as a reset of offsets that a member still has; empty if there is none."""
 
     sentence: str
     evidence: tuple[str, ...]
     command: tuple[str, ...]
     places: frozenset[Place]
+    then: tuple[str, ...] = ()
 
 
 class Cause(NamedTuple):

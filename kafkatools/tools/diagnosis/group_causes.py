@@ -92,7 +92,8 @@ def keys_of(parts: Iterable[GroupPartition]) -> list[TopicPartition]:
     return [(part.topic, part.partition) for part in parts]
 
 
-def _members_command(group: GroupView) -> tuple[str, ...]:
+def members_command(group: GroupView) -> tuple[str, ...]:
+    """Return the command that lists the members of a group with their partitions."""
     return (_command(group), "--describe", "--group", group.group_id, "--members", "--verbose")
 
 
@@ -160,7 +161,7 @@ def static_member_replaced(obs: Observations) -> Iterator[Finding]:
                 f"Another client took over group.instance.id {member.group_instance_id} of group {group.group_id} "
                 f"within {obs.seconds or 0:.1f} s: two clients use the same id and fence each other",
                 (*map(member_text, replaced[:3]), lag_text(obs, group)),
-                _members_command(group),
+                members_command(group),
                 places(("group", group.group_id)),
             )
 
@@ -176,7 +177,7 @@ def members_change(obs: Observations) -> Iterator[Finding]:
                 f"Members of group {group.group_id} leave and join again: {len(new - old)} of {len(new)} joined within "
                 f"{obs.seconds or 0:.1f} s, so the group rebalances instead of consuming",
                 (f"State {description.state}", lag_text(obs, group)),
-                _members_command(group),
+                members_command(group),
                 places(("group", group.group_id)),
             )
 
@@ -201,7 +202,7 @@ def member_behind(obs: Observations) -> Iterator[Finding]:
                 f"Member {member.client_id} of group {group.group_id} does not follow the rebalance: it is at epoch "
                 f"{member.member_epoch}, the group at {target}",
                 (f"State {description.state}", *map(member_text, behind[:3]), lag_text(obs, group)),
-                _members_command(group),
+                members_command(group),
                 places(("group", group.group_id)),
             )
 
@@ -220,7 +221,7 @@ def rebalancing(obs: Observations) -> Iterator[Finding]:
                 lag_text(obs, group),
                 *commit_lines(obs),
             ),
-            _members_command(group),
+            members_command(group),
             places(("group", group.group_id)),
         )
 
@@ -235,7 +236,7 @@ def members_without_partitions(obs: Observations) -> Iterator[Finding]:
                 f"Group {group.group_id} has {count(len(description.members), 'member')} and assigned none of them a "
                 "partition: they subscribe to no existing topic",
                 (*map(member_text, description.members[:3]), lag_text(obs, group)),
-                _members_command(group),
+                members_command(group),
                 places(("group", group.group_id)),
             )
 
@@ -252,7 +253,7 @@ def partition_unassigned(obs: Observations) -> Iterator[Finding]:
                 f"No member of group {group.group_id} has {partition_names(keys_of(waiting))}, where "
                 f"{sum(part.lag or 0 for part in waiting):,} records wait",
                 (*map(member_text, description.members[:3]), lag_text(obs, group)),
-                _members_command(group),
+                members_command(group),
                 places(("group", group.group_id), partition_places(keys_of(waiting))),
             )
 
@@ -292,7 +293,7 @@ def stalled(obs: Observations) -> Iterator[Finding]:
             f"Group {group.group_id} committed nothing in {obs.seconds or 0:.1f} s although it has "
             f"{count(group.members, 'member')} and {group.least_lag:,} records wait in {partition_names(waiting)}",
             (lag_text(obs, group), *members, *_next_records(obs, group), *commit_lines(obs)),
-            _members_command(group),
+            members_command(group),
             places(("group", group.group_id), partition_places(waiting)),
         )
 
@@ -389,6 +390,6 @@ def too_slow(obs: Observations) -> Iterator[Finding]:
             f"{group.least_lag - before.least_lag:,} in {obs.seconds or 0:.1f} s, and its next record is "
             f"{duration(max(ages))} old",
             (lag_text(obs, group), f"It consumes {group.consumed or 0:.1f} records/s"),
-            _members_command(group),
+            members_command(group),
             places(("group", group.group_id), partition_places(keys_of(obs.lagging(group)))),
         )

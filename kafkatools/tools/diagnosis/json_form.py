@@ -19,6 +19,7 @@ def verdict_json(verdict: Verdict, command_line: Line) -> dict[str, object]:
         "sentence": verdict.finding.sentence,
         "evidence": list(verdict.finding.evidence),
         "command": command_line(verdict.finding.command),
+        "then": command_line(verdict.finding.then) if verdict.finding.then else None,
         "page": verdict.cause.page,
     }
 

@@ -3,26 +3,31 @@ was or will be deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from kafkatools.core.admin.groups import DEAD, EMPTY
 from kafkatools.tools.diagnosis.findings import Finding, duration, partition_names, partition_places, places
-from kafkatools.tools.diagnosis.group_causes import has_stopped_at, keys_of, lag_text
+from kafkatools.tools.diagnosis.group_causes import has_stopped_at, keys_of, lag_text, members_command
 from kafkatools.tools.diagnosis.observations import Observations, TopicPartition, committed
 from kafkatools.tools.monitor.figures import size
 from kafkatools.tools.monitor.view import GroupPartition, GroupView
 
-
-def _skip_command(group: str, key: TopicPartition, offset: int) -> tuple[str, ...]:
-    where = f"{key[0]}:{key[1]}"
-    return (
-        *("consumer-groups", "--reset-offsets", "--group", group, "--topic", where),
-        *("--to-offset", str(offset), "--dry-run"),
-    )
+Words = tuple[str, ...]
 
 
-def _reset_command(group: str, key: TopicPartition) -> tuple[str, ...]:
-    where = f"{key[0]}:{key[1]}"
-    return ("consumer-groups", "--reset-offsets", "--group", group, "--topic", where, "--to-earliest", "--dry-run")
+def _reset_commands(group: GroupView, keys: Iterable[TopicPartition], *target: str) -> tuple[Words, Words]:
+    """Return the next command and the one after it for a group whose offsets need a reset. Brokers refuse a reset while
+    the group has members, so the next command lists the members to stop; without members it is the reset itself."""
+    by_topic: dict[str, list[str]] = {}
+    for topic, partition in sorted(keys):
+        by_topic.setdefault(topic, []).append(str(partition))
+    where = [word for topic, numbers in by_topic.items() for word in ("--topic", f"{topic}:{','.join(numbers)}")]
+    reset = ("consumer-groups", "--reset-offsets", "--group", group.group_id, *where, *target, "--dry-run")
+    return (reset, ()) if group.state in (EMPTY, DEAD) else (members_command(group), reset)
+
+
+def _group(obs: Observations, name: str) -> GroupView:
+    return next(group for group in obs.view.groups if group.group_id == name)
 
 
 def retention_passed(obs: Observations) -> Iterator[Finding]:
@@ -37,6 +42,7 @@ def retention_passed(obs: Observations) -> Iterator[Finding]:
             continue
         _, part, start = max(lost)
         keys = keys_of(part for _, part, _ in lost)
+        command, then = _reset_commands(group, keys, "--to-earliest")
         yield Finding(
             f"{sum(number for number, _, _ in lost):,} records of {partition_names(keys)} were deleted before group "
             f"{group.group_id} consumed them",
@@ -45,8 +51,9 @@ def retention_passed(obs: Observations) -> Iterator[Finding]:
                 *_deletion_lines(obs, (part.topic, part.partition)),
                 lag_text(obs, group),
             ),
-            _reset_command(group.group_id, (part.topic, part.partition)),
+            command,
             places(("group", group.group_id), partition_places(keys)),
+            then,
         )
 
 
@@ -87,26 +94,31 @@ def beyond_end(obs: Observations) -> Iterator[Finding]:
             continue
         part = beyond[0]
         end = obs.ends[part.topic, part.partition]
+        command, then = _reset_commands(group, keys_of(beyond), "--to-earliest")
         yield Finding(
             f"Group {group.group_id} committed offset {part.committed:,} of {part.topic}-{part.partition}, beyond the "
             f"end of the log ({end.high_watermark:,}): the topic was created again or lost records",
             (f"The same in {partition_names(keys_of(beyond))}", lag_text(obs, group)),
-            _reset_command(group.group_id, (part.topic, part.partition)),
+            command,
             places(("group", group.group_id), partition_places(keys_of(beyond))),
+            then,
         )
 
 
 def record_undecodable(obs: Observations) -> Iterator[Finding]:
     """The batch at the committed offset is damaged, so every consumer fails there."""
-    for (group, key), batch in obs.batches.items():
+    for (name, key), batch in obs.batches.items():
         if batch.damage is None:
             continue
-        at = committed(next(view for view in obs.view.groups if view.group_id == group))[key]
+        group = _group(obs, name)
+        at = committed(group)[key]
+        command, then = _reset_commands(group, [key], "--to-offset", str(max(batch.next_offset, at + 1)))
         yield Finding(
-            f"The batch at offset {at:,} of {key[0]}-{key[1]}, the next one of group {group}, cannot be decoded",
+            f"The batch at offset {at:,} of {key[0]}-{key[1]}, the next one of group {name}, cannot be decoded",
             (f"{batch.damage}; {batch.size_bytes:,} bytes",),
-            _skip_command(group, key, max(batch.next_offset, at + 1)),
-            places(("group", group), ("partition", key)),
+            command,
+            places(("group", name), ("partition", key)),
+            then,
         )
 
 
@@ -117,18 +129,20 @@ MAX_PARTITION_FETCH_BYTES = 1 << 20
 def record_too_large(obs: Observations) -> Iterator[Finding]:
     """The next batch is larger than consumers fetch by default, and the committed offset stays there."""
     for (name, key), batch in obs.batches.items():
-        group = next(view for view in obs.view.groups if view.group_id == name)
+        group = _group(obs, name)
         if batch.size_bytes <= MAX_PARTITION_FETCH_BYTES or batch.damage is not None:
             continue
         if not group.members or not has_stopped_at(obs, group, key):
             continue
+        command, then = _reset_commands(group, [key], "--to-offset", str(batch.next_offset))
         yield Finding(
             f"Group {name} stays before the batch at offset {batch.offset:,} of {key[0]}-{key[1]}, which has "
             f"{batch.size_bytes:,} bytes: more than the default max.partition.fetch.bytes "
             f"({MAX_PARTITION_FETCH_BYTES:,})",
             (lag_text(obs, group), "The limits and the memory of the consumers are not visible from here"),
-            _skip_command(name, key, batch.next_offset),
+            command,
             places(("group", name), ("partition", key)),
+            then,
         )
 
 

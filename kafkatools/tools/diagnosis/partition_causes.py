@@ -59,6 +59,10 @@ def _out_of_sync(parts: Sequence[PartitionView]) -> list[int]:
     return sorted({broker for part in parts for broker in part.replicas if broker not in part.isr})
 
 
+def _brokers(brokers: Sequence[int]) -> str:
+    return f"broker {brokers[0]} is" if len(brokers) == 1 else f"brokers {names(brokers)} are"
+
+
 def under_min_isr(obs: Observations) -> Iterator[Finding]:
     """Partitions have fewer in-sync replicas than min.insync.replicas: producers with acks=all are refused."""
     weak = [part for part in obs.partitions() if part.is_under_min_isr and not part.is_offline]
@@ -66,8 +70,9 @@ def under_min_isr(obs: Observations) -> Iterator[Finding]:
         return
     missing = _out_of_sync(weak)
     yield Finding(
-        f"{count(len(weak), 'partition')} under min.insync.replicas: {partition_names(_keys(weak))} refuse acks=all "
-        f"with NOT_ENOUGH_REPLICAS, broker {names(missing)} is not in sync",
+        f"{count(len(weak), 'partition')} under min.insync.replicas: {partition_names(_keys(weak))} "
+        f"{'refuses' if len(weak) == 1 else 'refuse'} acks=all with NOT_ENOUGH_REPLICAS; {_brokers(missing)} not in "
+        "sync",
         tuple(f"{_state(part)}, min.insync.replicas {part.min_isr}" for part in weak[:3]),
         _describe(obs, weak, "--under-min-isr-partitions"),
         places(partition_places(_keys(weak)), _at_brokers(missing)),
@@ -85,8 +90,8 @@ def under_replicated(obs: Observations) -> Iterator[Finding]:
         return
     missing = _out_of_sync(weak)
     yield Finding(
-        f"{count(len(weak), 'partition')} under-replicated: broker {names(missing)} does not follow "
-        f"{partition_names(_keys(weak))}",
+        f"{count(len(weak), 'partition')} under-replicated: {partition_names(_keys(weak))}; {_brokers(missing)} not in "
+        "sync",
         tuple(map(_state, weak[:3])),
         _describe(obs, weak, "--under-replicated-partitions"),
         places(partition_places(_keys(weak)), _at_brokers(missing)),

@@ -11,7 +11,13 @@ from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.admin.groups import describe_groups, describe_share_groups, list_groups
 from kafkatools.core.admin.topics import describe_topics, list_topics
 from kafkatools.core.admin.transactions import describe_transactions, list_transactions
-from kafkatools.core.errors import GroupIdNotFound, KafkaError, TransactionalIdNotFound, UnsupportedVersion
+from kafkatools.core.errors import (
+    GroupIdNotFound,
+    KafkaError,
+    RetriableError,
+    TransactionalIdNotFound,
+    UnsupportedVersion,
+)
 from kafkatools.core.topic_partition import partitions_text
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.diagnosis.observations import BROKER, GROUP, PARTITION, TOPIC, TRANSACTION, Subject
@@ -65,6 +71,8 @@ class Subjects:
                 raise missing(GROUP, name, listed)
         if isinstance(description.error, KafkaError):
             self._report(f"group {name}: {description.error}")
+        if isinstance(description.error, RetriableError):
+            return ()  # its coordinator did not respond in time: a further request would wait as long
         offsets = fetch_offsets(self._admin, [name], timeout_ms=self._timeout_ms)[name]
         keys = {topic for topic, _ in offsets.offsets}
         keys |= {topic for member in description.members for topic, _ in member.assignment}

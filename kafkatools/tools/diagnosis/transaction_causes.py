@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kafkatools.tools.diagnosis.findings import Finding, Place, duration, partition_names, partition_places, places
-from kafkatools.tools.diagnosis.observations import CLUSTER, GROUP, TRANSACTION, Observations, OpenProducer
+from kafkatools.tools.diagnosis.observations import (
+    CLUSTER,
+    GROUP,
+    TRANSACTION,
+    Observations,
+    OpenProducer,
+    TopicPartition,
+)
 
 HELD_MS = 10_000
 """How long a transaction of a named subject must be open to be a finding."""
@@ -38,10 +45,18 @@ def _held(obs: Observations) -> Iterator[tuple[tuple[str, int], OpenProducer, in
             for part in group.partitions or ()
             if (part.topic, part.partition) == key and part.lag and part.committed >= end.stable_offset
         ]
-        if age_ms < least_ms or (obs.subject.kind == GROUP and not stopped):
+        if age_ms < least_ms or (obs.subject.kind == GROUP and not stopped) or _waits_for_replicas(obs, key, holder):
             continue
         who = f"group {stopped[0]}" if stopped else "consumers with isolation.level=read_committed"
         yield key, holder, age_ms, tuple(("group", name) for name in stopped), who
+
+
+def _waits_for_replicas(obs: Observations, key: TopicPartition, holder: OpenProducer) -> bool:
+    """Return whether a transaction is committed or aborted and its partition cannot accept the marker, which is a
+    finding of its own."""
+    described, part = obs.transactions.get(holder.transactional_id or ""), obs.partition(key)
+    is_ending = described is not None and described.state in _ENDING
+    return is_ending and part is not None and (part.is_offline or bool(part.is_under_min_isr))
 
 
 def _is_in_subject(obs: Observations, key: tuple[str, int]) -> bool:
@@ -139,6 +154,21 @@ def long_transaction(obs: Observations) -> Iterator[Finding]:
     )
 
 
+_MAX_REFUSALS = 3
+
+
+def _refusals(obs: Observations, keys: Iterable[TopicPartition]) -> list[str]:
+    """Return lines about the partitions that cannot accept a marker: without a leader, or with too small an ISR."""
+    lines = []
+    for key in keys:
+        part = obs.partition(key)
+        if part is not None and (part.is_offline or part.is_under_min_isr):
+            reason = "no leader" if part.is_offline else f"min.insync.replicas {part.min_isr}"
+            isr = ", ".join(map(str, part.isr)) or "empty"
+            lines.append(f"{key[0]}-{key[1]} refuses the marker: ISR {isr}, {reason}")
+    return lines[:_MAX_REFUSALS]
+
+
 def ending_transaction(obs: Observations) -> Iterator[Finding]:
     """A transaction is committed or aborted, and its markers are not written to all partitions."""
     for name, described in obs.transactions.items():
@@ -147,7 +177,10 @@ def ending_transaction(obs: Observations) -> Iterator[Finding]:
         yield Finding(
             f"The transaction of {name} is in state {described.state}: markers are not written to "
             f"{partition_names(described.partitions)}",
-            (f"Started {duration(obs.now_ms - described.start_ms)} ago, coordinator broker {described.coordinator}",),
+            (
+                f"Started {duration(obs.now_ms - described.start_ms)} ago, coordinator broker {described.coordinator}",
+                *_refusals(obs, described.partitions),
+            ),
             ("transactions", "describe", "--transactional-id", name),
             places(("transaction", name), partition_places(described.partitions)),
         )

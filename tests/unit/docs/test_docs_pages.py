@@ -18,6 +18,7 @@ from kafkatools.core.log.format.time_index import TimeIndex
 from kafkatools.core.log.producers import snapshot as producer_snapshot
 from kafkatools.core.records.layout import V2_HEADER
 from kafkatools.options.table import all_options
+from kafkatools.tools.diagnosis.causes import CAUSES
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 GENERATED = runpy.run_path(str(DOCS / "generate.py"))
@@ -43,6 +44,14 @@ def test_the_causes_of_why_are_up_to_date() -> None:
     """When this fails: make docs"""
     text = (DOCS / "why.md").read_text(encoding="utf-8")
     assert text == GENERATED["why_page"](text)
+
+
+def test_every_cause_of_why_has_a_test_on_apache_kafka() -> None:
+    tests = DOCS.parent / "tests"
+    paths = [*(tests / "real_kafka").glob("test_real_why*.py"), tests / "cli" / "test_cli_why_alone.py"]
+    text = "".join(path.read_text(encoding="utf-8") for path in paths)
+    alone = {cause.id for cause in CAUSES} - GENERATED["ONLY_AS_CONSEQUENCE"]["apache"]
+    assert {cause for cause in alone if f'"{cause}"' not in text} == set()
 
 
 def test_the_tools_of_mcp_are_up_to_date() -> None:
