@@ -14,6 +14,7 @@ from kafkatools.tools.backup.cluster_state import read_access, read_groups
 from kafkatools.tools.backup.group_restore import check_groups, groups_for
 from kafkatools.tools.backup.store import Store
 from kafkatools.tools.backup.targets import Target, find_targets, validate_missing
+from kafkatools.tools.rights import ensure_topic_rights
 
 _NO_GENERATION = 0
 
@@ -29,11 +30,13 @@ def print_plan(
     targets = find_targets(clusters.target, manifest, names, None, _NO_GENERATION)
     new = validate_missing(clusters.target, targets, None, console.note)
     replicas = {topic.name: topic.replication_factor for topic in new}
-    for line in result.notes + read_groups(clusters.source, manifest, console.clock.wall_ms()).lines:
+    ensure_topic_rights(clusters.source, names, "READ")
+    state = read_groups(clusters.source, manifest, console.clock.wall_ms())
+    for line in result.notes + state.lines:
         console.note(line)
     for target in targets:
         _print_topic(console, target, replicas.get(target.name))
-    has_failed = bool(result.failed)
+    has_failed = bool(result.failed or state.unread)
     groups, _ = groups_for(store, manifest, names, None)
     for outcome in check_groups(clusters.target, groups, names):
         row = {

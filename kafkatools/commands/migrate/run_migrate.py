@@ -12,7 +12,8 @@ from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.groups import describe_groups
 from kafkatools.core.producer.batch_producer import BatchProducer
-from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, client_settings
 from kafkatools.options.common import properties_file
 from kafkatools.options.connection import Connection, noting_changes_through
@@ -104,10 +105,20 @@ def _follow(console: Console, args: Args, migration: Migration, producer: BatchP
                 named.add(waiting)
                 console.note(_waiting_text(waiting))
         earlier = found.waiting
+        if args.cut and found.unread:
+            raise _not_cut(found.unread)
         if args.cut and not found.stored_bytes and not found.lag:
             return
         console.flush()
         console.clock.sleep_ms(interval_ms)
+
+
+def _not_cut(unread: Sequence[TopicPartition]) -> CommandError:
+    verb = "was" if len(unread) == 1 else "were"
+    return CommandError(
+        f"No cut: {counted(len(unread), 'partition')} {verb} not read to the end, such as {unread[0]}",
+        hint="Run the same command again when the brokers of the source serve all partitions.",
+    )
 
 
 def _waiting_text(waiting: Waiting) -> str:
@@ -124,23 +135,27 @@ def _report(console: Console, found: Round) -> None:
         console.note(note)
     row = {
         "kind": "round", "round": found.number, "stored_bytes": found.stored_bytes, "records": found.records,
-        "lag": found.lag,
+        "lag": None if found.unread else found.lag, "unread_partitions": len(found.unread),
     }  # fmt: skip
-    if console.is_json or found.records or found.stored_bytes or found.number == 1:
+    behind = f"{counted(found.lag, 'offset')} behind"
+    if found.unread:
+        behind = f"at least {behind}, {counted(len(found.unread), 'partition')} not read"
+    if console.is_json or found.records or found.stored_bytes or found.unread or found.number == 1:
         console.print(
             f"Round {found.number}: {size_text(found.stored_bytes)} stored, "
-            f"{counted(found.records, 'record')} written, "
-            f"{counted(found.lag, 'offset')} behind",
+            f"{counted(found.records, 'record')} written, {behind}",
             row,
         )
 
 
 def _cut(console: Console, migration: Migration, clusters: Clusters, access: list[str]) -> ExitStatus:
     """Map the offsets of groups, copy access rights, and remove the marks of the targets."""
-    manifest = migration.finish()
+    manifest, state = migration.finish()
+    for line in state.lines:
+        console.note(line)
     groups, _ = groups_for(migration.store, manifest, migration.names, None)
     _note_members(console, clusters.source, list(groups))
-    has_failed = False
+    has_failed = bool(state.unread)
     for outcome in restore_groups(clusters.target, groups, migration.names, migration.target_offset):
         row = {"kind": "group", **outcome._asdict(), "reason": outcome.reason or None}
         reason = f"; not all: {outcome.reason}" if outcome.reason else ""

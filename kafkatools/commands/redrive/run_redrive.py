@@ -10,7 +10,7 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import TopicDescription
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import KafkaError, Timeout
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.records.compression import CompressionType
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -49,6 +49,7 @@ def run_redrive(console: Console, args: Args) -> ExitStatus:
         if topic is None:
             raise CommandError(f"Topic {name} does not exist", kind="UNKNOWN_TOPIC_OR_PARTITION")
         parts = [TopicPartition(topic.name, number) for number in partition_numbers(topic, args.partition)]
+        _ensure_leaders(topic)
         with Consumer(cluster.reader(_READ_COMMITTED), console.clock) as consumer:
             bounds = fixed_bounds(consumer, requested, parts, console.note)
             source = RedriveSource(consumer, bounds, Selection(*requested.times), search)
@@ -60,6 +61,17 @@ def run_redrive(console: Console, args: Args) -> ExitStatus:
     for line in search.notes():
         console.note(line)
     return report(console, name, redriver.tally, is_sent=not args.dry_run)
+
+
+def _ensure_leaders(topic: TopicDescription) -> None:
+    """Raise CommandError if a partition has no leader: which of its records were sent back is then unknown."""
+    lost = [part.partition for part in topic.partitions if part.leader < 0]
+    if lost:
+        raise CommandError(
+            f"{topic.name}-{lost[0]} has no leader: nothing was sent back",
+            hint="Run the same command again when a broker with its records is back.",
+            kind="LEADER_NOT_AVAILABLE",
+        )
 
 
 def _requested_slice(args: Args, now_ms: int) -> Slice:
@@ -132,7 +144,9 @@ class _Run:
             kind = error.name if isinstance(error, KafkaError) else error.kind
             hint = f"{ADVICE if is_missing_right(error) else ''} {_AGAIN}".strip()
             hint = hint if isinstance(error, KafkaError) else error.hint
-            count = redriver.committed_count if redriver is not None else 0
+            count = f"{redriver.committed_count if redriver is not None else 0}"
+            if isinstance(error, Timeout):  # the last commit may have been made
+                count = f"At least {count}"
             raise CommandError(f"{count} records were sent back, then: {error}", hint=hint, kind=kind) from error
         except KeyboardInterrupt:
             producer.close(_CLOSE_MS)

@@ -196,10 +196,12 @@ class TransactionalManager(TransactionManager):
             return waiting if self.in_flight is None else [self.in_flight, *waiting]
 
     def abort_for_close(self) -> None:
-        """Start to abort the transaction of a producer that closes, even if another call has timed out and was not
-        repeated."""
+        """Start to abort the transaction of a closing producer, even if another call timed out and was not repeated."""
         with self.lock:
             self._pending = None
+            if self.last_error is not None:  # a queued commit must not go out before the abort: its batches have failed
+                for _, _, request in self._queue:
+                    request.fail(self.last_error)
             self.begin_abort()
 
     def _begin_completing(self, is_commit: bool) -> TransactionalResult:

@@ -20,10 +20,11 @@ from kafkatools.core.consumer.batch_reader import BatchReader
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
 from kafkatools.core.consumer.fetcher import FetchedBatches
 from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.errors import TopicAuthorizationFailed
 from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.batch_scan import BatchDamage
-from kafkatools.tools.backup.cluster_state import log_offsets, read_access, read_groups, requested_topics
+from kafkatools.tools.backup.cluster_state import StateNotes, log_offsets, read_access, read_groups, requested_topics
 from kafkatools.tools.backup.generations import last_manifest, read_progress
 from kafkatools.tools.backup.manifest import (
     PROGRESS,
@@ -42,6 +43,7 @@ from kafkatools.tools.backup.planning import (
     remove_unfinished,
 )
 from kafkatools.tools.backup.store import Store
+from kafkatools.tools.rights import ensure_topic_rights
 
 _POLL_MS = 500
 _CHECKPOINT_MS = 30_000
@@ -109,18 +111,17 @@ class BackupRun:
             self.finish()
             return result
 
-    def finish(self) -> None:
-        """Read groups and access rights, and write the manifest. The store must be locked. Raises KafkaError,
-        CommandError."""
+    def finish(self) -> StateNotes:
+        """Read groups and access rights, and write the manifest. Returns lines about groups that are missing in it. The
+        store must be locked. Raises KafkaError, CommandError."""
         manifest = self.result.manifest
-        for state in (
-            read_groups(self._admin, manifest, self._clock.wall_ms()),
-            read_access(self._admin, manifest),
-        ):
+        groups = read_groups(self._admin, manifest, self._clock.wall_ms())
+        for state in (groups, read_access(self._admin, manifest)):
             self.result.notes += state.lines
             self.result.unread += state.unread
         self._store.put(manifest_name(manifest.generation), encode_manifest(manifest))
         self._store.remove(PROGRESS)
+        return groups
 
     def read(self) -> BackupResult:
         """Store the records that are new, and note them in `progress.json`. The store must be locked. Raises
@@ -239,6 +240,9 @@ class BackupRun:
             for topic, number, offset in error.positions:
                 self._skip_deleted(reader, TopicPartition(topic, number), offset)
             return
+        except TopicAuthorizationFailed:
+            ensure_topic_rights(self._admin, {part.topic for part in self._writers}, "READ")
+            raise
         except FetchFailed as error:
             raise CommandError(f"{error}. What was read is kept; run the same command again") from error
         for item in items:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import alter_offsets, fetch_offsets
 from kafkatools.core.admin.groups import delete_groups
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.rights import GROUP, TOPIC, Right, naming
+from kafkatools.tools.rights import GROUP, TOPIC, Right, is_missing_right, naming
 
 _VERSION = 1
 GROUP_PREFIX = "kt-restore-"
@@ -46,7 +47,7 @@ def read_starts(admin: AdminClient, mark: RestoreMark, target: str, target_id: s
     group = fetch_offsets(admin, [group_id])[group_id]
     error = group.error or next(iter(group.errors.values()), None)
     if error is not None:
-        raise naming(error, Right("DESCRIBE", GROUP, group_id))
+        raise _of_group(group_id, naming(error, Right("DESCRIBE", GROUP, group_id)))
     stored = {partition: item for (topic, partition), item in group.offsets.items() if topic == target}
     if not stored:
         return None
@@ -75,7 +76,12 @@ def write_starts(
     altered = alter_offsets(admin, {group_id: offsets})[group_id]
     error = altered.error or next(iter(altered.errors.values()), None)
     if error is not None:
-        raise naming(error, Right("READ", GROUP, group_id), Right("READ", TOPIC, target))
+        raise _of_group(group_id, naming(error, Right("READ", GROUP, group_id), Right("READ", TOPIC, target)))
+
+
+def _of_group(group_id: str, error: KafkaError) -> KafkaError:
+    """Return an error with the group in its message, if that does not name it."""
+    return error if is_missing_right(error) else type(error)(f"Group {group_id}, which marks the restore: {error}")
 
 
 def forget(admin: AdminClient, mark: RestoreMark, target: str) -> None:

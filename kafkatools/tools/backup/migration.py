@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.backup.abandoned import forget_mixed
-from kafkatools.tools.backup.backup_run import BackupRun
+from kafkatools.tools.backup.abandoned import forget_mixed, remove_empty
+from kafkatools.tools.backup.backup_run import BackupResult, BackupRun
+from kafkatools.tools.backup.cluster_state import StateNotes
 from kafkatools.tools.backup.manifest import Manifest, PartitionBackup
 from kafkatools.tools.backup.offset_runs import OffsetRuns
 from kafkatools.tools.backup.partition_restore import object_batches
@@ -80,8 +82,9 @@ class Waiting(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The outcome of a round: bytes that were stored, records that were written, offsets of the source that are not in
-    the target yet, lines about what is missing, and the partitions that wait for an open transaction."""
+    """The outcome of a round. `lag`: offsets of the source that are not in the target yet, without those of the
+    `unread` partitions. `notes`: lines about what is missing. `waiting`: partitions that wait for an open
+    transaction."""
 
     number: int
     stored_bytes: int
@@ -89,6 +92,7 @@ class Round(NamedTuple):
     lag: int
     notes: Sequence[str]
     waiting: Sequence[Waiting] = ()
+    unread: Sequence[TopicPartition] = ()
 
 
 class Migration:
@@ -108,6 +112,7 @@ class Migration:
         self._writer = BatchWriter()
         self._backup: BackupRun | None = None
         self._rounds = 0
+        self._prepared: list[Target] = []
         self.targets: dict[str, Target] = {}
         self.names: dict[str, str] = {}
 
@@ -118,19 +123,25 @@ class Migration:
         result = self._backup.read()
         manifest = result.manifest
         self.names = self._names_for(manifest)
-        self._prepare(manifest)
+        try:
+            self._prepare(manifest)
+            return self._write(producer, result)
+        except (CommandError, KafkaError):
+            forget_mixed(self._target, self.targets.values(), self._writer.mixed_topics)
+            remove_empty(self._target, self._prepared, self._note)
+            raise
+
+    def _write(self, producer: BatchProducer, result: BackupResult) -> Round:
+        manifest = result.manifest
         sources: dict[TopicPartition, Batches] = {}
         before = sum(part.written for part in self._parts.values())
         for key, backup in self._backups(manifest).items():
             sources[TopicPartition(self.names[key.topic], key.partition)] = self._parts[key].batches(backup)
-        try:
-            self._writer.write(producer, sources)
-        except CommandError:
-            forget_mixed(self._target, self.targets.values(), self._writer.mixed_topics)
-            raise
+        self._writer.write(producer, sources)
         lag = sum(max(0, item.end - self._parts[key].position) for key, item in self._backups(manifest).items())
         records = sum(part.written for part in self._parts.values()) - before
-        return Round(self._rounds, result.written_bytes, records, lag, result.notes, self._waiting(manifest))
+        waiting = self._waiting(manifest)
+        return Round(self._rounds, result.written_bytes, records, lag, result.notes, waiting, result.failed)
 
     def _waiting(self, manifest: Manifest) -> list[Waiting]:
         found = []
@@ -151,6 +162,7 @@ class Migration:
         """Create or check the targets of topics that were not there before."""
         new = {source: name for source, name in self.names.items() if source not in self.targets}
         for target in find_targets(self._target, manifest, new, None, _NO_GENERATION) if new else ():
+            self._prepared.append(target)
             create_missing(self._target, [target], None, self._note)
             self.targets[target.source] = target
             for number, backup in enumerate(target.backup.partitions):
@@ -166,12 +178,13 @@ class Migration:
                     hint="Add the partitions to the target topic and run the same command again.",
                 )
 
-    def finish(self) -> Manifest:
-        """Write the generation of the last round, with the offsets of groups as they are now. Raises KafkaError."""
+    def finish(self) -> tuple[Manifest, StateNotes]:
+        """Write the generation of the last round, with the offsets of groups as they are now. Also returns lines about
+        groups that could not be read. Raises KafkaError."""
         if self._backup is None:
             raise CommandError("Nothing was migrated yet")
-        self._backup.finish()
-        return self._backup.result.manifest
+        groups = self._backup.finish()
+        return self._backup.result.manifest, groups
 
     def target_offset(self, key: TopicPartition, offset: int) -> int | None:
         """Return the target offset of a source offset, None for a partition that was not migrated."""

@@ -120,6 +120,10 @@ class Targets:
             return Target(name, problem=Reason("unusable_target", f"topic {name}: {error}"))
         if topic.is_internal:
             return Target(name, problem=Reason("unusable_target", f"topic {name} is internal"))
+        lost = [part.partition for part in topic.partitions if part.leader < 0]
+        if lost:
+            reason = f"topic {name}: partition {lost[0]} has no leader; send its records again when its broker is back"
+            return Target(name, problem=Reason("unusable_target", reason))
         missing = next(missing_topic_rights(self._admin, [name], ["WRITE"]), None)
         if missing is not None:
             return Target(name, problem=Reason("unusable_target", f"topic {name}: {missing}"))

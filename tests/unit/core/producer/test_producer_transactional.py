@@ -306,6 +306,27 @@ def test_a_close_aborts_though_a_call_was_never_repeated(version: int) -> None:
     assert bench.manager.is_aborting
 
 
+def test_a_close_sends_no_commit_of_records_that_expired(version: int) -> None:
+    """A batch expires at the end of a turn. The close begins to abort before the next turn fails the queued commit."""
+    bench = TransactionBench(version).init().begin()
+    bench.sent()
+    bench.answer_produce()
+    bench.client.unready.add(2)
+    bench.send(partition=2)
+    bench.turn()
+    if version == 1:
+        bench.answer_partitions()
+    with pytest.raises(Timeout):
+        bench.producer.commit_transaction(0)
+    bench.clock.advance_ms(DELIVERY_TIMEOUT_MS + 1)
+    while bench.manager.state is State.COMMITTING_TRANSACTION:
+        bench.turn()
+    bench.producer._has_work()
+    bench.turn(3)
+    ends = [bench.fields(request) for request in bench.client.requests if request.api_key == ApiKey.END_TXN]
+    assert [end.committed for end in ends] == [False]
+
+
 def test_rows_that_pass_interceptors_are_all_reported(version: int) -> None:
     from kafkatools.core.producer.interceptors import ProducerInterceptors
 
