@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
@@ -156,7 +157,9 @@ def _remove(console: Console, args: Args, rest: list[str]) -> ExitStatus:
         console.print(text, {"removed": "all"})
         return ExitStatus.OK
     if not (rest[0].isascii() and rest[0].isdigit()):
-        raise UsageError(f"kt sandbox fault remove: error: '{rest[0]}' is no id of a fault")
+        raise UsageError(
+            f"kt sandbox fault remove: error: '{rest[0]}' is no id of a fault; kt sandbox fault list prints the ids"
+        )
     number = int(rest[0])
     if not faults.remove(number):
         ids = ", ".join(str(one.id) for one in faults.active())
@@ -177,8 +180,8 @@ def _text(spec: FaultSpec) -> str:
         if value:
             words.append(option if value is True else f"{option}={value}{'ms' * name.endswith('_ms')}")
     words += [f"--api {','.join(spec.apis)}"] if spec.apis else []
-    words += [f"--client {spec.client}"] if spec.client is not None else []
-    words += [f"--topic {spec.topic}"] if spec.topic is not None else []
+    words += [f"--client {quote(spec.client)}"] if spec.client is not None else []
+    words += [f"--topic {quote(spec.topic)}"] if spec.topic is not None else []
     words += [f"--from {spec.senders}"] if spec.senders != "clients" else []
     words += [f"--rate {spec.rate:g} --seed {spec.seed}"] if spec.rate != 1 else []
     return " ".join(words)

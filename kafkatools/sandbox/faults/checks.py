@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkatools.core.errors import ConfigError
-from kafkatools.sandbox.faults.responses import has_error_code
+from kafkatools.sandbox.faults.responses import has_error_code, has_topics
 from kafkatools.sandbox.faults.spec import (
     API_KEYS,
     CLIENTS,
@@ -29,11 +29,16 @@ def checked(spec: FaultSpec) -> FaultSpec:
     by_lower = {name.lower(): name for name in API_KEYS}
     unknown = [name for name in spec.apis if name.lower() not in by_lower]
     if unknown:
-        raise ConfigError(f"There is no API '{unknown[0]}'{_similar(unknown[0], list(API_KEYS))}")
+        near = _similar(unknown[0], list(API_KEYS)) or "; kt broker-api-versions prints the names"
+        raise ConfigError(f"There is no API '{unknown[0]}'{near}")
     spec = spec._replace(apis=tuple(by_lower[name.lower()] for name in spec.apis))
     if spec.kind == ERROR:
         spec = spec._replace(error=spec.error.upper())
         _check_error(spec)
+    if spec.topic is not None:
+        for name in spec.apis:
+            if not has_topics(API_KEYS[name], spec.kind):
+                raise ConfigError(f"Requests of {name} cannot be chosen by topic")
     if not 0 < spec.rate <= 1:
         raise ConfigError(f"The rate is {spec.rate:g}: it must be above 0 and at most 1")
     if spec.senders not in SENDERS:
@@ -70,7 +75,8 @@ def _check_scope(spec: FaultSpec) -> None:
 
 def _check_error(spec: FaultSpec) -> None:
     if spec.error not in ERROR_CODES:
-        raise ConfigError(f"Kafka has no error '{spec.error}'{_similar(spec.error, list(ERROR_CODES))}")
+        near = _similar(spec.error, list(ERROR_CODES)) or "; use a name of Kafka's protocol, such as UNKNOWN_TOPIC_ID"
+        raise ConfigError(f"Kafka has no error '{spec.error}'{near}")
     if not spec.apis:
         raise ConfigError("The fault error needs an API, such as Produce")
     for name in spec.apis:

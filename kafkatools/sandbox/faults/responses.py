@@ -20,7 +20,7 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.codec import Layout
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.sandbox.faults.changed_responses import answered
-from kafkatools.sandbox.faults.spec import READS, FaultSpec
+from kafkatools.sandbox.faults.spec import ERROR, READS, FaultSpec
 
 NameOf = Callable[["uuid.UUID | None"], "str | None"]
 _TOPIC_ARRAYS = ("topics", "topic_data", "topic_names", "responses")
@@ -70,6 +70,19 @@ def has_error_code(api_key: int) -> bool:
 
 def _has_error_code(layout: Layout) -> bool:
     return "error_code" in layout.names or any(map(_has_error_code, filter(None, layout.layouts)))
+
+
+def has_topics(api_key: int, kind: str) -> bool:
+    """Return whether requests of an API have a list of topics; for the fault `error` of an API that reads, whether its
+    responses have one."""
+    api = ApiKey(api_key)
+    is_response = kind == ERROR and api in READS
+    message_type = messages.response_type if is_response else messages.request_type
+    return _has_topics(message_type(api, api.last_version).__layout__)
+
+
+def _has_topics(layout: Layout) -> bool:
+    return not set(_TOPIC_ARRAYS).isdisjoint(layout.names) or any(map(_has_topics, filter(None, layout.layouts)))
 
 
 def topics_in(entity: Entity, name_of: NameOf) -> Iterator[str | None]:

@@ -271,6 +271,13 @@ def test_a_full_disk_and_a_restart_with_faults(broker: EmbeddedBroker) -> None:
         ("error", {"api": "ApiVersions", "error": "UNKNOWN_TOPIC_ID"}, "does not know the responses of ApiVersions"),
         ("clock-skew", {"skew_ms": 1, "topic": "t"}, "takes no topic"),
         ("drop", {"topic": ""}, "The topic is empty"),
+        ("drop", {"api": ""}, "There is no API ''; kt broker-api-versions prints the names"),
+        (
+            "drop",
+            {"api": ["Fetch", "Heartbeat"], "topic": "t"},
+            "Requests of Heartbeat cannot be chosen by topic",
+        ),
+        ("error", {"api": "JoinGroup", "error": "UNKNOWN_TOPIC_ID", "topic": "t"}, "Requests of JoinGroup cannot be"),
     ],
 )
 def test_a_senseless_fault_is_refused(broker: EmbeddedBroker, kind: str, options: dict[str, object], text: str) -> None:
