@@ -28,7 +28,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Link the pages of docs/ to them."""
     for name in BESIDE:
         markdown = markdown.replace(f"](../{name}", f"]({name}")
-    return markdown
+    return re.sub(r"\[([^]]*)\]\(\.\./(examples/[^)]*)\)", r"\1 (`\2`)", markdown)  # files of the checkout
 
 
 def on_page_content(html: str, **_: Any) -> str:

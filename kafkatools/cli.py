@@ -12,7 +12,16 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkatools.commands import ALIASES, COMMANDS, GROUPS, has_kafka_script, load
+from kafkatools.commands import (
+    ALIASES,
+    COMMANDS,
+    GROUPS,
+    PluginCommand,
+    has_kafka_script,
+    load,
+    load_plugin,
+    plugin_commands,
+)
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.args import Args
 from kafkatools.options.indirect_settings import indirect_settings
@@ -65,7 +74,7 @@ def main(arguments: Sequence[str], console: Console) -> ExitStatus:
         if name in COMMANDS or name in ALIASES:
             status = run_command(load(name), arguments[1:], console, options)
         else:
-            status = _application(arguments, console)
+            status = _run_plugin(name, arguments, console, options)
         console.flush()
         return status
     except BrokenPipeError:
@@ -114,6 +123,23 @@ def _global_options(arguments: Sequence[str]) -> tuple[Globals, Sequence[str]]:
         values[_GLOBALS[name]] = value if equals else arguments[1]
         arguments = arguments[1 if equals else 2 :]
     return Globals(**values), arguments
+
+
+def _run_plugin(name: str, arguments: Sequence[str], console: Console, options: Globals) -> ExitStatus:
+    """Run the command of another distribution; without one with this name, what `_application` does."""
+    from kafkatools.core.errors import PluginError
+
+    try:
+        command = None if name in ("version", "help") else load_plugin(name)
+    except PluginError as error:
+        console.is_json = "--json" in arguments
+        _complain(console, error.name, str(error), "", ExitStatus.FAILED, "")
+        if console.is_debug:
+            _show_trace(error, console)
+        return ExitStatus.FAILED
+    if command is None:
+        return _application(arguments, console)
+    return run_command(command, arguments[1:], console, options)
 
 
 def run_command(command: Command, arguments: Sequence[str], console: Console, options: Globals) -> ExitStatus:
@@ -268,7 +294,8 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
         return error.name, command.error_prefix + str(error), hint, ExitStatus.FAILED
     if isinstance(error, OSError):
         return "SYSTEM", command.error_prefix + describe(error), "", ExitStatus.FAILED
-    message = f"{command.error_prefix}internal error: {type(error).__name__}: {describe(error)}"
+    where = f" of the plugin {command.distribution}" if command.distribution else ""
+    message = f"{command.error_prefix}internal error{where}: {type(error).__name__}: {describe(error)}"
     return "INTERNAL", message, "Set KT_DEBUG=1 to see where.", ExitStatus.FAILED
 
 
@@ -353,6 +380,8 @@ def _nearest(name: str) -> str:
 
     short = name.lower().removeprefix("kafka-").removesuffix(".sh")
     names = [*_GLOBALS, "--help", "--version"] if name.startswith("-") else [*COMMANDS, *ALIASES, "version", "help"]
+    if not name.startswith("-"):
+        names += [plugin.name for plugin in plugin_commands() if plugin.command is not None]
     matches = difflib.get_close_matches(short, names, n=1, cutoff=0.5)
     return f"Did you mean kt {matches[0]}?" if matches else ""
 
@@ -372,7 +401,14 @@ def _help_of_kt(width: int) -> str:
     column = max(map(len, COMMANDS)) + 4
     for heading, names in GROUPS.items():
         parts.append(definitions(heading, {name: load(name).summary for name in names}, width, column))
+    plugins = {plugin.name: _about_plugin(plugin) for plugin in plugin_commands()}
+    if plugins:
+        parts.append(definitions("Plugins", plugins, width, max(column, max(map(len, plugins)) + 4)))
     return "\n\n".join([*parts, environment_help(width)])
+
+
+def _about_plugin(plugin: PluginCommand) -> str:
+    return plugin.problem if plugin.command is None else f"{plugin.command.summary} ({plugin.distribution})"
 
 
 def _global_options_help() -> Callable[..., None]:

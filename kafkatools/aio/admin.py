@@ -51,7 +51,7 @@ class Admin:
     """
 
     def __init__(self, config: Settings | None = None, **settings: object) -> None:
-        self._admin = _Interruptible(config, None, **settings)
+        self._admin = _Interruptible(config, None, None, **settings)
         self.config = self._admin.config
         self._lock = asyncio.Lock()
         self._is_closed = False

@@ -1,10 +1,19 @@
-"""The commands of `kt`: one module per command, imported when the command runs."""
+"""The commands of `kt`: one module per command, imported when the command runs.
+
+Other distributions add commands by entry points (docs/plugins.md). These are looked for when a name is no command of
+`kt`, and when all commands are listed, so that they cost nothing otherwise and replace no command of `kt`.
+"""
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.options.table import Command
+
+if TYPE_CHECKING:
+    from kafkatools.core.entry_points import EntryPoint
 
 GROUPS = {
     "Records": {
@@ -132,3 +141,61 @@ def load(name: str) -> Command:
     module = import_module(f"kafkatools.commands.{COMMANDS[ALIASES.get(name, name)]}")
     command: Command = module.COMMAND
     return command
+
+
+PLUGIN_GROUP = "kafkatools.commands"
+_WORD = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_OPTION = re.compile(r"--[A-Za-z0-9][A-Za-z0-9.-]*")
+
+
+class PluginCommand(NamedTuple):
+    """A command of another distribution, or the reason why it cannot run."""
+
+    name: str
+    distribution: str
+    command: Command | None
+    problem: str = ""
+
+
+def load_plugin(name: str) -> Command | None:
+    """Import the command of another distribution, None if there is none with this name. Raises PluginError."""
+    if not _WORD.fullmatch(name):
+        return None
+    from kafkatools.core.entry_points import find
+
+    point = find(PLUGIN_GROUP, name)
+    return None if point is None else _load_command(point)
+
+
+def plugin_commands() -> list[PluginCommand]:
+    """Import the commands of all other distributions. One that fails has a problem instead of a command."""
+    from kafkatools.core.entry_points import entry_points
+    from kafkatools.core.errors import PluginError
+
+    plugins = []
+    for point in entry_points(PLUGIN_GROUP):
+        name = point.name if point.name.isprintable() else repr(point.name)
+        try:
+            if point.name in COMMANDS or point.name in ALIASES or point.name in ("help", "version"):
+                raise PluginError(f"{point} is ignored: kt has a command {name}")
+            if not _WORD.fullmatch(point.name):
+                raise PluginError(f"{point} is ignored: a name has small letters, digits and dashes")
+            command = load_plugin(point.name)
+        except PluginError as error:
+            plugins.append(PluginCommand(name, point.distribution, None, str(error)))
+        else:
+            plugins.append(PluginCommand(name, point.distribution, command))
+    return plugins
+
+
+def _load_command(point: EntryPoint) -> Command:
+    from kafkatools.core.entry_points import load
+    from kafkatools.core.errors import PluginError
+
+    command = load(point, Command)
+    parts = (command, *command.subcommands)
+    words = [subcommand.name for subcommand in command.subcommands if not _WORD.fullmatch(subcommand.name)]
+    words += [option.name for part in parts for option in part.options if not _OPTION.fullmatch(option.name)]
+    if words:  # they become words of the completion scripts
+        raise PluginError(f"{point} cannot be used: {words[0]!r} is not the name of an option or a subcommand")
+    return command._replace(name=point.name, distribution=point.distribution)

@@ -5,7 +5,7 @@ The output is built from the option tables, like help and completions. docs/json
 
 from __future__ import annotations
 
-from kafkatools.commands import ALIASES, COMMANDS, load
+from kafkatools.commands import ALIASES, COMMANDS, load, load_plugin, plugin_commands
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, Command, Option
@@ -17,13 +17,18 @@ def run(console: Console, args: Args) -> ExitStatus:
     """Run kt help-json: print all commands, or the named one. Raises UsageError for an unknown command."""
     name = args.operand
     if name is not None:
-        if name not in COMMANDS and name not in ALIASES:
+        command = load(name) if name in COMMANDS or name in ALIASES else load_plugin(name)
+        if command is None:
             raise UsageError(f"kt has no command '{name}'")
-        command = load(name)
         console.print_json(command_json(command, _aliases_of(command.name)))
         return ExitStatus.OK
 
     commands = [command_json(load(name), _aliases_of(name)) for name in COMMANDS]
+    for plugin in plugin_commands():
+        if plugin.command is None:
+            console.error(plugin.problem)
+        else:
+            commands.append(command_json(plugin.command, []))
     tree = {"name": "kt", "version": __version__, "kafka_version": KAFKA_VERSION, "commands": commands}
     console.print_json(tree)
     return ExitStatus.OK
@@ -39,6 +44,7 @@ def command_json(command: Command, aliases: list[str]) -> dict[str, object]:
         "name": command.name,
         "aliases": aliases,
         "summary": command.summary,
+        "distribution": command.distribution or None,
         "style": command.style,
         "operand": command.operand or None,
         "options": [_option(option) for option in all_options(command)],

@@ -667,6 +667,10 @@ class ConfigError(KafkaError, name="CONFIG_ERROR"):
         self.hint = hint
 
 
+class PluginError(KafkaError, name="PLUGIN_FAILED"):
+    """A plugin cannot be loaded or used; the message names its distribution and its entry point."""
+
+
 class Timeout(RetriableError, name="TIMEOUT"):
     """The operation did not complete within its time-out (TimeoutException raised by a client)."""
 

@@ -13,6 +13,7 @@ from kafkatools.options.common import client_settings, note_deprecated
 from kafkatools.options.table import Option
 
 if TYPE_CHECKING:
+    from kafkatools.core.admin.admin import Admin
     from kafkatools.core.admin.client import AdminClient, ChangeObserver, Responded
     from kafkatools.core.clock import Clock
     from kafkatools.core.net.requests import BrokerRequest
@@ -72,6 +73,15 @@ def connect_admin(console: _Connecting, args: Args, older_config: str = "", undo
 
     admin = AdminClient(servers, settings, console.clock, through_controllers=controllers is not None)
     return noting_changes(console, args, admin, servers, undoes)
+
+
+def open_admin(console: _Connecting, args: Args) -> Admin:
+    """Return the Admin for the command line of a plugin's command, which has --bootstrap-server and --command-config.
+    The journal notes its changes. Raises UsageError, CommandError."""
+    from kafkatools.core.admin.admin import Admin
+
+    client = connect_admin(console, args)
+    return Admin(client.config, client=client)
 
 
 def noting_changes(

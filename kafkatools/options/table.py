@@ -101,7 +101,7 @@ class Command(NamedTuple):
     a final "..." any number (`args.operands`). `positional`: the options whose values a command line without options
     gives, in this order, setting `args.is_positional` (joptsimple style). `destructive`: the options and subcommands
     that need confirmation on a protected cluster; ALWAYS for the whole command. `harmless`: the options with which
-    nothing is changed.
+    nothing is changed. `distribution`: the name and version of the plugin that defines the command, else empty.
     """
 
     name: str
@@ -121,6 +121,7 @@ class Command(NamedTuple):
     positional: tuple[str, ...] = ()
     destructive: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ("dry-run",)
+    distribution: str = ""
 
     def subcommand(self, name: str) -> Command | None:
         """Return the subcommand with this name, None if there is none."""

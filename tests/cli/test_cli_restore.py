@@ -25,9 +25,9 @@ from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.abandoned import forget_mixed
 from kafkatools.tools.backup.generations import required_manifest
+from kafkatools.tools.backup.opening import open_store
 from kafkatools.tools.backup.partition_restore import find_cut
 from kafkatools.tools.backup.restore_run import RestoreRun
-from kafkatools.tools.backup.store import open_store
 from kafkatools.tools.backup.targets import create_missing, find_targets
 
 START = 1_700_000_000_000

@@ -8,7 +8,7 @@ from kafkatools.console import Console
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.output import table
 from kafkatools.tools.backup.generations import generations, read_manifest, required_manifest
-from kafkatools.tools.backup.store import open_store
+from kafkatools.tools.backup.opening import open_store
 from kafkatools.tools.monitor.figures import size as size_text
 
 _HEADERS = ("GENERATION", "CREATED", "TOPICS", "PARTITIONS", "GROUPS", "SIZE", "NEWEST RECORD")

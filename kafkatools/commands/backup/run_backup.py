@@ -8,7 +8,7 @@ from kafkatools.options import Args, client_settings
 from kafkatools.output import counted
 from kafkatools.tools.backup.backup_run import BackupOptions, BackupResult, BackupRun
 from kafkatools.tools.backup.clients import batch_reader
-from kafkatools.tools.backup.store import open_store
+from kafkatools.tools.backup.opening import open_store
 from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id
 from kafkatools.tools.monitor.figures import size as size_text
 

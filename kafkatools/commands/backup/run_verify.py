@@ -6,7 +6,7 @@ from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args, client_settings
 from kafkatools.output import counted
-from kafkatools.tools.backup.store import open_store
+from kafkatools.tools.backup.opening import open_store
 from kafkatools.tools.backup.verify import Damage, Verifier, compare_with_cluster
 from kafkatools.tools.copying.client_cluster import ClientCluster
 from kafkatools.tools.monitor.figures import size as size_text

@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-from kafkatools.commands import ALIASES, COMMANDS, KAFKA_SCRIPTS, load
+from kafkatools.commands import ALIASES, COMMANDS, KAFKA_SCRIPTS, load, plugin_commands
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, profile_settings, rules
@@ -80,7 +80,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 def _all_commands() -> dict[str, Command]:
     commands = {name: load(name) for name in COMMANDS}
-    return commands | {alias: commands[name] for alias, name in ALIASES.items()}
+    plugins = {plugin.name: plugin.command for plugin in plugin_commands() if plugin.command is not None}
+    return commands | {alias: commands[name] for alias, name in ALIASES.items()} | plugins
 
 
 def _names(console: Console, args: Args) -> Iterable[str]:

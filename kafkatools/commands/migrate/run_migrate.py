@@ -28,7 +28,7 @@ from kafkatools.tools.backup.group_restore import groups_for, restore_groups
 from kafkatools.tools.backup.journal import forget
 from kafkatools.tools.backup.manifest import Manifest
 from kafkatools.tools.backup.migration import Migration, Round, Waiting
-from kafkatools.tools.backup.store import open_store
+from kafkatools.tools.backup.opening import open_store
 from kafkatools.tools.backup.targets import set_append_time
 from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id
 from kafkatools.tools.monitor.figures import size as size_text

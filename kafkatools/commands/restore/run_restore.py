@@ -23,9 +23,10 @@ from kafkatools.tools.backup.generations import required_manifest
 from kafkatools.tools.backup.group_restore import Groups, check_groups, groups_for, offsets_to_map, restore_groups
 from kafkatools.tools.backup.journal import forget
 from kafkatools.tools.backup.manifest import Manifest
+from kafkatools.tools.backup.opening import open_store
 from kafkatools.tools.backup.partition_restore import Cut, find_cut
 from kafkatools.tools.backup.restore_run import RestoreRun
-from kafkatools.tools.backup.store import Store, open_store
+from kafkatools.tools.backup.store import Store
 from kafkatools.tools.backup.targets import Target, create_missing, find_targets, set_append_time, validate_missing
 from kafkatools.tools.copying.client_cluster import ClientCluster
 from kafkatools.tools.monitor.figures import size as size_text

@@ -45,9 +45,15 @@ _ELECTIONS = {"preferred": elections.PREFERRED, "unclean": elections.UNCLEAN}
 class ClusterOperations(Closing):
     """Base of Admin: its client, and the cluster operations."""
 
-    def __init__(self, config: Settings | None = None, clock: Clock | None = None, **settings: object) -> None:
+    def __init__(
+        self,
+        config: Settings | None = None,
+        clock: Clock | None = None,
+        client: AdminClient | None = None,
+        **settings: object,
+    ) -> None:
         self.config = config_of(tables.ADMIN, config, settings)
-        self._client = AdminClient(self.config.bootstrap_servers, self.config, clock or SystemClock())
+        self._client = client or AdminClient(self.config.bootstrap_servers, self.config, clock or SystemClock())
         self._lock = threading.RLock()
         self._is_closed = False
 

@@ -1,6 +1,7 @@
 """Kafka's built-in deserializers by class name, to Python objects or to the text of Java's toString.
 
-Rules: a closed list; no class is imported by name. A null never reaches a deserializer. Errors have Kafka's wording.
+Rules: no class is imported by name; plugins add deserializers (docs/plugins.md). A null never reaches a deserializer.
+Errors have Kafka's wording.
 ByteArrayDeserializer and ByteBufferDeserializer return the bytes, where Java prints an object identity. Source:
 org.apache.kafka.common.serialization.
 """
@@ -9,17 +10,28 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from kafkatools.core.errors import ConfigError, SerializationError
+from kafkatools.core.errors import ConfigError, KafkaError, SerializationError
 from kafkatools.core.java.text import java_boolean, java_double, java_float
 
 if TYPE_CHECKING:
     from uuid import UUID
 
 Deserializer = Callable[[bytes], bytes]
+T = TypeVar("T")
+V = TypeVar("V")
 
+PLUGIN_GROUP = "kafkatools.deserializers"
 _PACKAGE = "org.apache.kafka.common.serialization."
+
+
+class DeserializerPlugin(NamedTuple):
+    """A deserializer of another distribution: `deserialize` turns bytes into an object, `text` that object into the
+    text that commands print."""
+
+    deserialize: Callable[[bytes], object]
+    text: Callable[[Any], str] = str
 
 
 def _number(layout: str, name: str) -> Callable[[bytes], float]:
@@ -95,8 +107,32 @@ def object_deserializer(name: str) -> Callable[[bytes], object]:
 
 
 def _built_in(name: str) -> tuple[Callable[[bytes], object], Callable[[Any], str] | None]:
-    functions = _BUILT_IN.get(name.strip().removeprefix(_PACKAGE))
+    functions = _BUILT_IN.get(name.strip().removeprefix(_PACKAGE)) or _of_plugin(name.strip())
     if functions is None:
         names = ", ".join(sorted(_BUILT_IN))
         raise ConfigError(f"Unknown deserializer {name}. Known ones, all of {_PACKAGE[:-1]}: {names}")
     return functions
+
+
+def _of_plugin(name: str) -> tuple[Callable[[bytes], object], Callable[[Any], str] | None] | None:
+    """Return the functions of a plugin's deserializer, None without one. What they raise becomes SerializationError.
+    Raises PluginError."""
+    from kafkatools.core.entry_points import find_object
+
+    found = find_object(PLUGIN_GROUP, name, DeserializerPlugin)
+    if found is None:
+        return None
+    point, plugin = found
+
+    def guarded(function: Callable[[V], T]) -> Callable[[V], T]:
+        def call(value: V) -> T:
+            try:
+                return function(value)
+            except KafkaError:
+                raise
+            except Exception as error:
+                raise SerializationError(f"{name} of {point.distribution}: {type(error).__name__}: {error}") from error
+
+        return call
+
+    return guarded(plugin.deserialize), guarded(plugin.text)

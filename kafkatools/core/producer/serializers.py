@@ -1,15 +1,15 @@
 """Serializers: convert keys and values to bytes (org.apache.kafka.common.serialization).
 
 A Serializer is `callable(topic, value) -> bytes | None`; None is a null and stays None. Names are those of Kafka's
-classes, with or without the package; no class is imported by name. A caller passes a function of the value or an object
-with `serialize(topic, value)`, which is not called for None.
+classes, with or without the package, or of plugins (docs/plugins.md); no class is imported by name. A caller passes a
+function of the value or an object with `serialize(topic, value)`, which is not called for None.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafkatools.core.errors import ConfigError, SerializationError
 
@@ -23,8 +23,15 @@ class SerializerObject(Protocol):
         """Convert a value to bytes; None is a null."""
 
 
+class SerializerPlugin(NamedTuple):
+    """A serializer of another distribution: `serialize(topic, value)` returns bytes, or None for a null."""
+
+    serialize: Callable[[str, Any], bytes | None]
+
+
 AnySerializer = Callable[[Any], "bytes | None"] | SerializerObject
 
+PLUGIN_GROUP = "kafkatools.deserializers"
 _PACKAGE = "org.apache.kafka.common.serialization."
 
 
@@ -86,15 +93,20 @@ SERIALIZERS: dict[str, Serializer] = {
 
 def serializer_for(setting: str, serializer: str | AnySerializer | None) -> Serializer:
     """The serializer of a setting: by class name, by a caller's function or object, or for bytes when None or empty.
-    Raises ConfigError for an unknown name and for an object that cannot serialize."""
+    Raises ConfigError for an unknown name and for an object that cannot serialize, PluginError for a plugin's."""
     if serializer is None or serializer == "":
         return serialize_bytes
     if not isinstance(serializer, str):
         return _uniform(serializer)
     by_name = SERIALIZERS.get(serializer.removeprefix(_PACKAGE))
-    if by_name is None:
+    if by_name is not None:
+        return by_name
+    from kafkatools.core.entry_points import find_object
+
+    found = find_object(PLUGIN_GROUP, serializer, SerializerPlugin)
+    if found is None:
         raise class_not_found(setting, serializer, SERIALIZERS)
-    return by_name
+    return _uniform(found[1])
 
 
 def class_not_found(setting: str, name: str, names: Iterable[str]) -> ConfigError:

@@ -11,10 +11,9 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import unquote, urlsplit
 
 from kafkatools.core.atomic_file import sync_directory
-from kafkatools.exit_status import CommandError, UsageError
+from kafkatools.exit_status import CommandError
 
 if TYPE_CHECKING:
     import io
@@ -77,27 +76,6 @@ class Store(Protocol):
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keep other writers out. Raises CommandError if there is one. Only a local directory knows of others."""
-
-
-def open_store(url: str, *, create: bool = False, may_be_missing: bool = False) -> Store:
-    """Return the store behind a path or URL. `create`: make a missing local directory; `may_be_missing`: take it for an
-    empty one. Raises CommandError for a directory that does not exist or a storage that cannot be opened, UsageError
-    for an empty text."""
-    if not url:
-        raise UsageError("The directory or URL of the backup is empty")
-    path = _local_path(url)
-    if path is None:
-        return RemoteStore(url)
-    return LocalStore(path, create=create, may_be_missing=may_be_missing)
-
-
-def _local_path(url: str) -> str | None:
-    if "://" not in url:
-        return os.path.abspath(os.path.expanduser(url))
-    if not url.lower().startswith("file://"):
-        return None
-    parts = urlsplit(url)
-    return os.path.abspath(unquote(parts.path)) if parts.netloc in ("", "localhost") else None
 
 
 def read_object(store: Store, name: str) -> bytes:
@@ -251,7 +229,7 @@ class RemoteStore:
             from fsspec.core import url_to_fs
         except ImportError:
             raise CommandError(f"{url} cannot be opened: {_EXTRA}") from None
-        with _remote_errors(url):
+        with remote_errors(url):
             system, inner = url_to_fs(url)
         self._system: AbstractFileSystem = system
         self._root = str(inner).rstrip("/")
@@ -269,7 +247,7 @@ class RemoteStore:
 
     def _items(self, directory: str) -> list[dict[str, object]]:
         path = self._path(directory)
-        with _remote_errors(path):
+        with remote_errors(path):
             self._system.invalidate_cache()
             try:
                 items = self._system.ls(path, detail=True)
@@ -279,20 +257,20 @@ class RemoteStore:
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[ObjectSource]:
-        with _remote_errors(self._path(name)), self._system.open(self._path(name), "rb") as file:
+        with remote_errors(self._path(name)), self._system.open(self._path(name), "rb") as file:
             yield file
 
     def new_object(self, name: str) -> NewObject:
-        return _RemoteObject(lambda data: self.put(name, data))
+        return CollectedObject(lambda data: self.put(name, data))
 
     def put(self, name: str, data: bytes) -> None:
         path = self._path(name)
-        with _remote_errors(path):
+        with remote_errors(path):
             self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
             self._system.pipe_file(path, data)
 
     def remove(self, name: str) -> None:
-        with _remote_errors(self._path(name)), contextlib.suppress(FileNotFoundError):
+        with remote_errors(self._path(name)), contextlib.suppress(FileNotFoundError):
             self._system.rm_file(self._path(name))
 
     def remove_unfinished(self, directory: str) -> None:
@@ -303,7 +281,9 @@ class RemoteStore:
         yield
 
 
-class _RemoteObject:
+class CollectedObject:
+    """A new object that is collected in memory and written by one call."""
+
     def __init__(self, put: Callable[[bytes], None]) -> None:
         self._put = put
         self._parts: list[bytes] = []
@@ -321,7 +301,8 @@ class _RemoteObject:
 
 
 @contextlib.contextmanager
-def _remote_errors(path: str) -> Iterator[None]:
+def remote_errors(path: str) -> Iterator[None]:
+    """Raise CommandError with the path for the errors of a storage."""
     try:
         yield
     except CommandError:

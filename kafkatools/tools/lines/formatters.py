@@ -1,8 +1,8 @@
 """Kafka's message formatters, which turn records into lines; `internal_formatters.py` has those of internal topics.
 
 Rules: a formatter appends to a bytearray and writes nowhere. Plain values go through the kernel, a batch at a time.
-Everything else is formatted record by record; a failing record leaves nothing in the output. The list of formatters is
-closed; no class is loaded by name.
+Everything else is formatted record by record; a failing record leaves nothing in the output. No class is loaded by
+name; plugins add formatters (`plugin_formatter.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from kafkatools.core.errors import ConfigError, KafkaError
 from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import RecordColumns
 from kafkatools.tools.lines.internal_formatters import INTERNAL_FORMATTERS, InternalTopicFormatter
+from kafkatools.tools.lines.plugin_formatter import PLUGIN_GROUP, find_formatter
+from kafkatools.tools.lines.plugin_formatter import Escape as Escape
+from kafkatools.tools.lines.plugin_formatter import OnError as OnError
 
 _log = logging.getLogger("kafkatools.console_consumer")
 
@@ -27,9 +30,6 @@ LOGGING_FORMATTER = _TOOLS + "LoggingMessageFormatter"
 NO_OP_FORMATTER = _TOOLS + "NoOpMessageFormatter"
 FORMATTERS: Final = (DEFAULT_FORMATTER, LOGGING_FORMATTER, NO_OP_FORMATTER, *INTERNAL_FORMATTERS)
 _ENDING = "MessageFormatter"
-
-OnError = Callable[[KafkaError], bool]
-Escape = Callable[[bytes], bytes]
 
 _FLAGS = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value")
 _DESERIALIZERS = ("key.deserializer", "value.deserializer", "headers.deserializer")
@@ -158,8 +158,13 @@ def timestamp_type_name(columns: RecordColumns) -> str:
 
 
 def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | None = None) -> MessageFormatter:
-    """Return a formatter by name, as in `formatter_class`. `escape` converts the printed bytes. Raises ConfigError for
-    an unknown name or an invalid property; the no-op formatter ignores properties."""
+    """Return a formatter by name, as in `formatter_class`, or that of a plugin. `escape` converts the printed bytes.
+    Raises ConfigError for an unknown name or an invalid property, PluginError; the no-op formatter ignores
+    properties."""
+    if _known_class(name) is None:
+        plugin = find_formatter(name, properties, escape)
+        if plugin is not None:
+            return plugin
     class_name = formatter_class(name)
     if class_name == LOGGING_FORMATTER:
         return LoggingFormatter(properties, escape)
@@ -172,13 +177,27 @@ def make_formatter(name: str, properties: Mapping[str, str], escape: Escape | No
 
 def formatter_class(name: str) -> str:
     """Return a formatter's Java class from its full, simple or short name (`offsets`). Raises ConfigError."""
+    class_name = _known_class(name)
+    if class_name is not None:
+        return class_name
+    if name.startswith("io.confluent."):
+        raise ConfigError(f"Unknown formatter {name}. --schema-registry URL decodes Avro, Protobuf and JSON Schema")
+    from kafkatools.core.entry_points import find
+
+    point = find(PLUGIN_GROUP, name)
+    if point is not None:
+        raise ConfigError(
+            f"Formatter {name} of {point.distribution} prints its own lines: it cannot be used with --json"
+        )
+    names = ", ".join(short_name(class_name) for class_name in FORMATTERS)
+    raise ConfigError(f"Unknown formatter {name}. Known ones, by class name or in short: {names}")
+
+
+def _known_class(name: str) -> str | None:
     for class_name in FORMATTERS:
         if name in (class_name, class_name.rpartition(".")[2], short_name(class_name)):
             return class_name
-    if name.startswith("io.confluent."):
-        raise ConfigError(f"Unknown formatter {name}. --schema-registry URL decodes Avro, Protobuf and JSON Schema")
-    names = ", ".join(short_name(class_name) for class_name in FORMATTERS)
-    raise ConfigError(f"Unknown formatter {name}. Known ones, by class name or in short: {names}")
+    return None
 
 
 def short_name(class_name: str) -> str:

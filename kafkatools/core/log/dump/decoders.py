@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from importlib import import_module
+from typing import NamedTuple
 
 from kafkatools.core.java.text import java_string
 from kafkatools.core.log.dump.damage import Damage
@@ -22,7 +23,14 @@ from kafkatools.core.protocol.schemas.schema import Schema
 
 Decoded = tuple[str | None, str | None]
 Decoder = Callable[[DumpedRecord], Decoded]
+PLUGIN_GROUP = "kafkatools.formatters"
 _PACKAGE = "org.apache.kafka.tools.api."
+
+
+class DecoderPlugin(NamedTuple):
+    """A decoder of another distribution, for keys or values: `decode` turns bytes into text."""
+
+    decode: Callable[[bytes], str]
 
 
 def _number(data: bytes | memoryview, size: int) -> str:
@@ -42,8 +50,26 @@ it is the bytes in base64."""
 
 
 def value_decoder(class_name: str) -> Callable[[bytes | memoryview], str] | None:
-    """Return the decoder for a Java class name, with or without Kafka's package; None for an unknown class."""
-    return VALUE_DECODERS.get(class_name.removeprefix(_PACKAGE))
+    """Return the decoder for a Java class name, with or without Kafka's package, or for the name of a plugin's; None
+    for an unknown one. Raises PluginError."""
+    return VALUE_DECODERS.get(class_name.removeprefix(_PACKAGE)) or _plugin_decoder(class_name)
+
+
+def _plugin_decoder(name: str) -> Callable[[bytes | memoryview], str] | None:
+    from kafkatools.core.entry_points import find_object
+
+    found = find_object(PLUGIN_GROUP, name, DecoderPlugin)
+    if found is None:
+        return None
+    point, plugin = found
+
+    def decode(data: bytes | memoryview) -> str:
+        try:
+            return plugin.decode(bytes(data))
+        except Exception as error:
+            raise Damage(f"Decoder {name} of {point.distribution}: {type(error).__name__}: {error}") from error
+
+    return decode
 
 
 def plain_decoder(

@@ -134,12 +134,12 @@ class TokenLogin:
 
 
 def login_of(config: Config, clock: Clock, wakeup: Callable[[], None]) -> Login:
-    """Make the login that a client's SASL settings describe. Raises ConfigError."""
+    """Make the login that a client's SASL settings describe. Raises ConfigError, and PluginError for a plugin's."""
     mechanism: str = config.sasl_mechanism
-    if mechanism not in MECHANISMS:
-        raise ConfigError(f"sasl.mechanism {mechanism} is not built in; it may be one of {', '.join(MECHANISMS)}")
     jaas = config.sasl_jaas_config
     module = parse_jaas_config(jaas.value) if jaas is not None else None
+    if mechanism not in MECHANISMS:
+        return _plugin_login(config, mechanism, module, clock, wakeup)
     if mechanism in ("OAUTHBEARER", AWS_MSK_IAM):
         return _token_login(config, module, clock, wakeup)
     refuse_foreign_classes(config)
@@ -150,6 +150,27 @@ def login_of(config: Config, clock: Clock, wakeup: Callable[[], None]) -> Login:
     if module is None:
         raise ConfigError(f"SASL {mechanism} needs user name and password: sasl.jaas.config is not set")
     return _password_login(config, mechanism, module)
+
+
+def _plugin_login(
+    config: Config, name: str, module: LoginModule | None, clock: Clock, wakeup: Callable[[], None]
+) -> Login:
+    from kafkatools.core.net.security.plugin_login import MechanismPlugin, PluginLogin, find_plugin, token_fetch
+
+    plugin = find_plugin(name)
+    if plugin is None:
+        raise ConfigError(f"sasl.mechanism {name} is not built in; it may be one of {', '.join(MECHANISMS)}")
+    options: Mapping[str, str] = {} if module is None else module.options
+    if isinstance(plugin, MechanismPlugin):
+        return PluginLogin(plugin, options)
+    return TokenLogin(
+        token_fetch(plugin, options),
+        {},
+        clock,
+        wakeup,
+        window_factor=config.sasl_login_refresh_window_factor,
+        min_period_ms=1000 * config.sasl_login_refresh_min_period_seconds,
+    )
 
 
 def _password_login(config: Config, mechanism: str, module: LoginModule) -> StaticLogin:

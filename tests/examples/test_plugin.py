@@ -1,0 +1,52 @@
+"""examples/plugin: pip installs it into a new environment, and `kt` there has its command, formatter and storage."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from support.plugin_environment import ROOT, PluginEnvironment
+
+import kafkatools
+
+
+@pytest.mark.slow
+def test_the_example_is_installed_and_used(tmp_path: pathlib.Path) -> None:
+    environment = PluginEnvironment(tmp_path)
+    assert environment.kt("empty-topics").returncode == 2
+    environment.install(ROOT / "examples" / "plugin")
+    assert "List the topics without records. (kafkatools-example 1.0)" in " ".join(
+        environment.kt("--help").stdout.split()
+    )
+    with kafkatools.EmbeddedBroker() as broker:
+        servers = ("--bootstrap-server", broker.bootstrap)
+        with kafkatools.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics(["empty", "orders"])
+            with kafkatools.Producer(bootstrap_servers=broker.bootstrap) as producer:
+                producer.send("orders", b"4 boxes", key=b"alice").result()
+            home = {"KT_HOME": str(tmp_path / "home")}
+            assert environment.kt("empty-topics", *servers, environ=home).stdout == "empty\n"
+            deleted = environment.kt("empty-topics", *servers, "--delete", "--json", environ=home)
+            assert json.loads(deleted.stdout) == {"topic": "empty", "deleted": True}, deleted.stderr
+            assert [topic.name for topic in admin.list_topics()] == ["orders"]
+            entries = environment.kt("undo", "list", "--json", environ=home).stdout.splitlines()
+            assert ["empty-topics" in json.loads(entry)["command"] for entry in entries] == [True]
+
+        read = ("console-consumer", *servers, "--topic", "orders", "--from-beginning", "--exit-at-end")
+        printed = environment.kt(*read, "--formatter", "logfmt").stdout
+        assert printed == 'topic=orders partition=0 offset=0 key="alice" value="4 boxes"\n'
+        wrong = environment.kt(*read, "--formatter", "logfmt", "--formatter-property", "fields=colour")
+        assert (wrong.returncode, wrong.stderr.splitlines()[0]) == (
+            2,
+            "logfmt: fields has no colour; it may name "
+            + ("topic, partition, offset, timestamp, timestamp_type, key, value, headers, delivery_count"),
+        )
+
+        url = f"sqlite://{tmp_path / 'backup.db'}"
+        backup = environment.kt("backup", "--to", url, *servers)
+        assert backup.stdout.startswith("Generation 1: 1 topic, 1 partition"), backup.stderr
+        assert environment.kt("backup", "verify", url, "--against", broker.bootstrap).returncode == 0
+        restored = environment.kt("restore", "--from", url, *servers, "--rename", "orders=copy")
+        assert restored.returncode == 0, restored.stderr
+        assert environment.kt(*(word if word != "orders" else "copy" for word in read)).stdout == "4 boxes\n"
