@@ -167,7 +167,7 @@ def _source_format(uri: Uri, options: Mapping[str, str], cluster: Cluster | None
 def _cluster_options(uri: Uri, cluster: Cluster | None) -> dict[str, str]:
     if cluster is None:
         raise PipelineError(f"{uri} needs the address of its cluster: --bootstrap-server HOST:PORT")
-    return cluster.options()
+    return cluster.options() | {"strictOptions": "true"}  # a typing error on the command line is an error
 
 
 def _with_defaults(defaults: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:

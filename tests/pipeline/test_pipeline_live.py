@@ -55,7 +55,7 @@ def test_filters_and_columns_give_what_spark_gives(spark: SparkSession, broker: 
     ("options", "words"),
     [
         ({"subscribe": "nowhere"}, "subscribe: topic nowhere does not exist"),
-        ({"subscribePattern": "nowhere.*"}, "subscribePattern 'nowhere.*' matches no topic"),
+        ({"subscribePattern": "nowhere.*", "strictOptions": "true"}, "subscribePattern 'nowhere.*' matches no topic"),
         ({}, "One of the options subscribe, subscribePattern and assign is required"),
     ],
 )

@@ -150,6 +150,7 @@ def cluster(official: OfficialSpark, tmp_path_factory: pytest.TempPathFactory) -
     node.start()
     try:
         create_topics(node.bootstrap)
+        write_trimmed(node.bootstrap)
         write_mixed(node.bootstrap)
         opened = write_transactions(node.bootstrap)
         write_compacted(node)
@@ -157,6 +158,30 @@ def cluster(official: OfficialSpark, tmp_path_factory: pytest.TempPathFactory) -
         del opened
     finally:
         node.stop()
+
+
+def write_trimmed(bootstrap: str) -> None:
+    """Ten records, of which the first five are deleted."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin_create(bootstrap, "trimmed", partitions=1)
+    client = producer(bootstrap)
+    for row in range(10):
+        client.produce("trimmed", b"row %d" % row, timestamp=START_MS)
+    client.flush(60)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for done in admin.delete_records([TopicPartition("trimmed", 0, 5)]).values():
+        done.result(60)
+
+
+def admin_create(bootstrap: str, *names: str, partitions: int = 2) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topics = [NewTopic(name, num_partitions=partitions, replication_factor=1) for name in names]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for done in admin.create_topics(topics).values():
+        done.result(60)
 
 
 def create_topics(bootstrap: str) -> None:
@@ -246,6 +271,193 @@ def test_streams_are_those_of_the_official_connector(
     }
     assert len(seen["kafka"]) > 1
     assert seen["kt"] == seen["kafka"]
+
+
+OPTIONS: dict[str, dict[str, str]] = {
+    "assign": {"assign": '{"mixed": [0, 2]}'},
+    "subscribe": {"subscribe": " mixed , append,"},
+    "subscribePattern": {"subscribePattern": " mix|app "},
+    "subscribePattern without a match": {"subscribePattern": "nothing.*"},
+    "startingOffsets": {"startingOffsets": json.dumps({"mixed": {"0": 3, "1": -2, "2": 40}})},
+    "startingOffsets in capitals": {"STARTINGOFFSETS": "EARLIEST", "endingoffsets": " Latest "},
+    "endingOffsets": {"endingOffsets": json.dumps({"mixed": {"0": 3, "1": -1, "2": 40}})},
+    "startingTimestamp": {"startingTimestamp": str(START_MS + 2050), "startingOffsets": "latest"},
+    "startingTimestamp of the earliest offset": {"startingTimestamp": "-2"},
+    "endingTimestamp": {"endingTimestamp": str(START_MS + 2050), "endingOffsets": "earliest"},
+    "startingOffsetsByTimestamp": {
+        "startingOffsetsByTimestamp": json.dumps({"mixed": {"0": START_MS + 1050, "1": START_MS + 2000, "2": 0}})
+    },
+    "endingOffsetsByTimestamp": {
+        "endingOffsetsByTimestamp": json.dumps({"mixed": {"0": START_MS + 1050, "1": START_MS + 9000, "2": -1}})
+    },
+    "startingOffsetsByTimestampStrategy": {
+        "startingTimestamp": str(START_MS + 4090),
+        "startingOffsetsByTimestampStrategy": "Latest",
+    },
+    "failOnDataLoss": {
+        "subscribe": "trimmed",
+        "failOnDataLoss": "false",
+        "startingOffsets": '{"trimmed": {"0": 2}}',
+        "kafkaConsumer.pollTimeoutMs": "2000",
+    },
+    "minPartitions": {"minPartitions": "7"},
+    "includeHeaders": {"includeHeaders": "True"},
+    "groupIdPrefix": {"groupIdPrefix": "mine", "kafka.group.id": "mine"},
+    "maxOffsetsPerTrigger": {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1s"},
+    "fetchOffset": {"fetchOffset.numRetries": "0", "fetchOffset.retryIntervalMs": "10"},
+    "kafka": {"kafka.max.poll.records": "7", "kafka.client.id": "x", "kafka.isolation.level": "read_committed"},
+    "unknown": {"colour": "red", "path": "/nowhere", "topic": "x", "kafka.acks": "all", "kafka.colour": "red"},
+}
+"""Each option of Spark's source in a batch query, by name; those of a test without a subscription read `mixed`."""
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_each_option_has_the_effect_that_it_has_on_the_official_connector(
+    case: str, official: OfficialSpark, cluster: ApacheKafka, spark: SparkSession
+) -> None:
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, **OPTIONS[case]}
+    if not options.keys() & {"assign", "subscribe", "subscribePattern"}:
+        options["subscribe"] = "mixed"
+    expected = official.call(table_there, options=options)
+    register(spark)
+    found = spark.read.format("kt").options(**options).load()
+    assert found.schema.json() == expected["schema"]
+    assert sorted(row.json for row in found.selectExpr("to_json(struct(*)) AS json").collect()) == expected["rows"]
+    assert bool(expected["rows"]) == (case != "subscribePattern without a match")
+    if case == "minPartitions":
+        assert found.rdd.getNumPartitions() == expected["partitions"] > 3
+
+
+def table_there(spark: Any, options: dict[str, str]) -> Any:
+    """Runs in the process: schema, rows and number of tasks of a batch read by the connector."""
+    frame = spark.read.format("kafka").options(**options).load()
+    rows = sorted(row.json for row in frame.selectExpr("to_json(struct(*)) AS json").collect())
+    return {"schema": frame.schema.json(), "rows": rows, "partitions": frame.rdd.getNumPartitions()}
+
+
+STREAM_OPTIONS: dict[str, dict[str, str]] = {
+    "startingOffsets": {"startingOffsets": json.dumps({"mixed": {"0": 3, "1": -2, "2": -1}})},
+    "startingTimestamp": {"startingTimestamp": str(START_MS + 2050), "endingTimestamp": str(START_MS)},
+    "minOffsetsPerTrigger": {
+        "startingOffsets": "earliest", "minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "90",
+        "maxTriggerDelay": "1ms", "includeHeaders": "true", "groupIdPrefix": "mine", "colour": "red",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STREAM_OPTIONS)
+def test_each_option_of_a_stream_has_the_effect_that_it_has_on_the_official_connector(
+    case: str, official: OfficialSpark, cluster: ApacheKafka, tmp_path: pathlib.Path
+) -> None:
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "mixed", **STREAM_OPTIONS[case]}
+    kafka, kt = (
+        official.call(batches_there, source=source, options=options, columns="*", checkpoint=str(tmp_path / source))
+        for source in ("kafka", "kt")
+    )
+    assert kafka == kt
+    assert sum(map(len, kafka)) > 5
+
+
+def test_a_stream_continues_from_the_checkpoint_of_the_official_connector(
+    official: OfficialSpark, cluster: ApacheKafka, spark: SparkSession, tmp_path: pathlib.Path
+) -> None:
+    """The connector reads under Spark 4.0, `kt` continues under the newest PySpark, then the connector again."""
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap,
+        "subscribe": "continued",
+        "startingOffsets": "earliest",
+    }
+    admin_create(cluster.bootstrap, "continued")
+
+    def write(*values: str) -> None:
+        client = producer(cluster.bootstrap)
+        for value in values:
+            client.produce("continued", value.encode())
+        client.flush(60)
+
+    checkpoint, columns = str(tmp_path / "checkpoint"), "cast(value AS STRING) AS value"
+    write("a", "b")
+    first = official.call(batches_there, source="kafka", options=options, columns=columns, checkpoint=checkpoint)
+    assert first == [['{"value":"a"}', '{"value":"b"}']]
+    write("c")
+    register(spark)
+    assert batches_of(spark, "kt", options, columns, checkpoint) == [['{"value":"c"}']]
+    write("d", "e")
+    assert batches_of(spark, "kt", options, columns, checkpoint) == [['{"value":"d"}', '{"value":"e"}']]
+    write("f")
+    last = official.call(batches_there, source="kafka", options=options, columns=columns, checkpoint=checkpoint)
+    assert last == [['{"value":"f"}']]
+
+
+SINKS: dict[str, tuple[str, dict[str, str]]] = {
+    "topic option": ("SELECT 'a' AS value, 7 AS topic", {"topic": " TARGET "}),
+    "topic column": ("SELECT 'k' AS key, 'a' AS value, 'TARGET' AS topic", {}),
+    "bytes": ("SELECT x'ff00' AS key, CAST(null AS BINARY) AS value", {"topic": "TARGET"}),
+    "partition": ("SELECT 'a' AS value, 1 AS partition", {"topic": "TARGET"}),
+    "headers": (
+        "SELECT 'a' AS value, array(named_struct('key', 'h', 'value', x'01')) AS headers",
+        {"topic": "TARGET", "includeHeaders": "true"},
+    ),
+    "extra columns": ("SELECT 'a' AS value, 7 AS n, 'soon' AS timestamp", {"topic": "TARGET"}),
+    "kafka": ("SELECT 'a' AS value", {"topic": "TARGET", "kafka.acks": "1", "kafka.compression.type": "gzip"}),
+    "unknown": (
+        "SELECT 'a' AS value",
+        {"topic": "TARGET", "colour": "red", "kafka.group.id": "x", "kafka.colour": "red", "subscribe": "x"},
+    ),
+}
+"""A query and options of the sink; each connector has its own topic in place of TARGET."""
+HAVE_PARTITIONS = ("topic column", "bytes", "partition")  # by the key or the row; else any partition
+
+
+@pytest.mark.parametrize("case", SINKS)
+def test_each_option_and_column_of_the_sink_writes_what_the_official_connector_writes(
+    case: str, official: OfficialSpark, cluster: ApacheKafka, spark: SparkSession
+) -> None:
+    """Without a mode, as programs that use the connector write."""
+    query, options = SINKS[case]
+    topics = [f"{source}-{list(SINKS).index(case)}" for source in ("kafka", "kt")]
+    admin_create(cluster.bootstrap, *topics)
+    texts = [json.dumps([query, {"kafka.bootstrap.servers": cluster.bootstrap, **options}])] * 2
+    (query, theirs), (query_here, ours) = (
+        json.loads(text.replace("TARGET", topic)) for text, topic in zip(texts, topics, strict=True)
+    )
+    official.call(write_there, query=query, options=theirs)
+    register(spark)
+    spark.sql(query_here).write.format("kt").options(**ours).save()
+    kafka, kt = (consumed(cluster.bootstrap, topic, has_partition=case in HAVE_PARTITIONS) for topic in topics)
+    assert kt == kafka
+    assert len(kt) == 1
+
+
+def write_there(spark: Any, query: str, options: dict[str, str]) -> None:
+    """Runs in the process."""
+    spark.sql(query).write.format("kafka").options(**options).save()
+
+
+def consumed(bootstrap: str, topic: str, *, has_partition: bool) -> list[tuple[Any, ...]]:
+    """The records of a topic of two partitions, by librdkafka; with their partitions, if the row chose one."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True})
+    records: list[tuple[Any, ...]] = []
+    ended = 0
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(2)])
+        while ended < 2:
+            message = consumer.poll(30)
+            assert message is not None
+            if message.error() is not None:
+                ended += 1
+                continue
+            record = (message.key(), message.value(), message.headers())
+            records.append((message.partition(), *record) if has_partition else record)
+    finally:
+        consumer.close()
+    return records
+
+
+def batches_of(spark: SparkSession, source: str, options: dict[str, str], columns: str, checkpoint: str) -> Any:
+    return batches_there(spark, source, options, columns, checkpoint)
 
 
 def batches_there(spark: Any, source: str, options: dict[str, str], columns: str, checkpoint: str) -> Any:

@@ -193,7 +193,7 @@ def test_timestamps_are_taken(broker: str, session: SparkSession) -> None:
 def test_what_cannot_be_written_is_said_in_one_line(
     broker: str, session: SparkSession, query: str, mode: str, options: dict[str, str], message: str
 ) -> None:
-    given = {"kafka.bootstrap.servers": broker, **options}
+    given = {"kafka.bootstrap.servers": broker, "strictOptions": "true", **options}
     with pytest.raises(Exception, match="kt sink") as caught:
         session.sql(query).write.format("kt").options(**given).mode(mode).save()
     said = plain_error(caught.value)

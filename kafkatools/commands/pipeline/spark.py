@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.config import ADMIN, CONSUMER, PRODUCER
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args, client_settings, property_pairs, read_properties
 from kafkatools.options.common import is_registry_setting
@@ -183,7 +184,12 @@ def other_cluster(console: Console, args: Args, bootstrap: str, config_file: str
 
 
 def _of_kafka(settings: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in settings.items() if not is_registry_setting(name)}
+    """Return the settings that a client of Kafka has: sources and sinks of a run refuse others."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if not is_registry_setting(name) and any(name in table for table in (ADMIN, CONSUMER, PRODUCER))
+    }
 
 
 def ensure_reached(console: Console, cluster: Cluster, topics: tuple[str, ...]) -> None:

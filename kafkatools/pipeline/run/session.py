@@ -144,11 +144,14 @@ def register(spark: SparkSession) -> None:
     """Register the data sources `kafka-log` and `kt` for `spark.read.format` on any Spark session. Repeated calls are
     harmless.
 
+    Afterwards `df.write.format("kt").save()` appends without a mode, as with Spark's Kafka sink.
+
     Executors of a cluster get this package, and those of its dependencies that they lack, if they have the same Python
     and platform. Workers of a local session run the Python of this process, unless PYSPARK_PYTHON names another. Raises
     PipelineError if an executor lacks what cannot be sent, and if Spark refuses.
     """
     from kafkatools.pipeline.run.executors import ship_package, use_own_python
+    from kafkatools.pipeline.sinks.save_mode import append_by_default
     from kafkatools.pipeline.sources.live.source import KtDataSource
     from kafkatools.pipeline.sources.log.source import KafkaLogDataSource
 
@@ -161,6 +164,7 @@ def register(spark: SparkSession) -> None:
         except Exception as error:
             if "already exists" not in plain_error(error):
                 raise PipelineError(plain_error(error)) from error
+    append_by_default(spark)
 
 
 def is_connected(spark: SparkSession) -> bool:

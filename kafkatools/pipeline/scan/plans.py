@@ -129,7 +129,7 @@ def _topic_tasks(plan: ScanPlan) -> list[Task]:
     texts = {f"kafka.{name}": value for name, value in plan.settings.items()}
     subscription = {} if "assign" in plan.options else {"subscribe": plan.uri.target}
     texts |= subscription | {"maxRecordsPerPartition": str(_TOPIC_PART_OFFSETS)}
-    options = read_options({**texts, **plan.options}, is_streaming=False)
+    options = read_options({"strictOptions": "true", **texts, **plan.options}, is_streaming=False)
     cluster = LiveCluster(options)
     try:
         if plan.required_partitions:

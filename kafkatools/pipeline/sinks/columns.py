@@ -2,8 +2,8 @@
 
 Rules: without keys the bytes of values are not copied; with keys they are copied once, into one buffer. Only batches
 with headers are processed row by row. Rows of one partition keep their order. Column names and types are those of
-Spark's Kafka sink (KafkaWriter), plus `timestamp`. Other columns of Spark's Kafka source are ignored; any other column
-is an error, since its content would be lost silently.
+Spark's Kafka sink (KafkaWriter), plus `timestamp`. Other columns are ignored as there: those of Spark's Kafka source
+silently, any other with a warning, or with strictOptions=true an error, since its content is lost.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from kafkatools.pipeline.sources.schema import HEADERS, METADATA_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from kafkatools.pipeline.sources.live.options import OptionWarnings
 
 _TEXT = ("string", "binary")
 _TYPES = {
@@ -44,9 +46,9 @@ class Target(NamedTuple):
     partition: int | None
 
 
-def check_columns(schema: StructType, topic: str | None) -> None:
-    """Raise PipelineError if a required column is missing, has the wrong type, or cannot be stored in a record. `topic`
-    is the option, None if the column `topic` is required."""
+def check_columns(schema: StructType, topic: str | None, warnings: OptionWarnings) -> None:
+    """Raise PipelineError if a required column is missing or has the wrong type. `topic` is the option, None if the
+    column `topic` is required. Columns that a record cannot store go to `warnings`."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if topic is None and "topic" not in types:
         raise PipelineError("kt sink: the topic is missing: set the option `topic`, or add a column `topic`")
@@ -54,13 +56,18 @@ def check_columns(schema: StructType, topic: str | None) -> None:
         raise PipelineError(f"kt sink: the column `value` is missing; the query has {_list_text(types)}")
     for name, data_type in types.items():
         allowed = _TYPES.get(name)
-        if allowed is not None and data_type not in allowed:
-            raise PipelineError(f"kt sink: the column `{name}` is {data_type}, it must be {' or '.join(allowed)}")
+        if allowed is None or data_type in allowed or (name == "topic" and topic is not None):
+            continue
+        problem = f"kt sink: the column `{name}` is {data_type}, it must be {' or '.join(allowed)}"
+        if name != "timestamp":  # Spark's sink never uses it
+            raise PipelineError(problem)
+        warnings.unknown(problem)
     unknown = [name for name in types if name not in _TYPES and name not in _OF_THE_SOURCE]
     if unknown:
-        raise PipelineError(
-            f"kt sink: a record has no place for {_list_text(unknown)}; its columns are {_list_text(_TYPES)}: "
-            "omit other columns or put them into the value, for example with to_json(struct(*))"
+        warnings.unknown(
+            f"kt sink: a record has no place for {_list_text(unknown)}",
+            f"; its columns are {_list_text(_TYPES)}: "
+            "omit other columns or put them into the value, for example with to_json(struct(*))",
         )
 
 
@@ -132,7 +139,7 @@ def row_columns(batch: pa.RecordBatch, now_ms: int) -> Iterator[RowColumns]:
         yield from row_columns(batch.slice(0, half), now_ms)
         yield from row_columns(batch.slice(half), now_ms)
         return
-    timestamps = _timestamps(batch.column(names.index("timestamp")), now_ms) if "timestamp" in names else None
+    timestamps = _row_timestamps(batch, now_ms)
     data, positions, lengths = _cells(value, 0)
     if key is None:
         yield RowColumns(data, positions, lengths, timestamps=timestamps)
@@ -165,6 +172,16 @@ def _ints(column: pa.Array) -> array[int]:
     width = 4
     start = column.offset * width
     return array("i", bytes(memoryview(column.buffers()[1])[start : start + len(column) * width]))
+
+
+def _row_timestamps(batch: pa.RecordBatch, now_ms: int) -> array[int] | None:
+    """Return the timestamps of the rows as epoch milliseconds, `now_ms` for null; None if the batch has none. A column
+    of another type than Spark's timestamp has no effect."""
+    if "timestamp" not in batch.schema.names:
+        return None
+    column = batch.column(batch.schema.names.index("timestamp"))
+    is_instant = pa.types.is_timestamp(column.type) and column.type.tz is not None
+    return _timestamps(column, now_ms) if is_instant else None
 
 
 def _timestamps(column: pa.Array, now_ms: int) -> array[int] | None:
@@ -217,9 +234,9 @@ def sink_rows(batch: pa.RecordBatch) -> Iterator[SinkRow]:
         return list((column.cast(pa.binary()) if name in ("key", "value") else column).to_pylist())
 
     timestamps: list[int | None] = [None] * batch.num_rows
-    if "timestamp" in names:
-        millis = _timestamps(batch.column(names.index("timestamp")), -1)
-        timestamps = timestamps if millis is None else [None if ms == -1 else ms for ms in millis]
+    millis = _row_timestamps(batch, -1)
+    if millis is not None:
+        timestamps = [None if ms == -1 else ms for ms in millis]
     for key, value, timestamp, headers in zip(cells("key"), cells("value"), timestamps, cells("headers"), strict=True):
         yield SinkRow(key, value, timestamp, tuple(_header(header) for header in headers or ()))
 

@@ -7,7 +7,7 @@ one of these commits fails, the topic has part of the rows. A streaming write is
 `transactions.py`), unless `exactlyOnce` or `kafka.enable.idempotence` is false. A task sends no further batch after a
 record has failed.
 
-Options: `topic` (overrides the column), `kafka.*` (producer settings), `exactlyOnce`, `sinkId`.
+The options are in `options.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kafkatools.pipeline.sinks.producers import closing_producer
 from kafkatools.pipeline.sinks.rows import RowSender, write_rows
 from kafkatools.pipeline.sinks.tasks import PreparedTask, TaskPlace
 from kafkatools.pipeline.sinks.transactions import SinkTransactions
+from kafkatools.pipeline.sources.live.options import OptionWarnings
 from kafkatools.pipeline.sources.spark_api import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -55,7 +56,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     sink_options = read_options(options)
     if overwrite:
         raise PipelineError("kt sink: a topic cannot be overwritten; use mode append")
-    check_columns(schema, sink_options.topic)
+    check_columns(schema, sink_options.topic, OptionWarnings("kt sink", is_strict=sink_options.is_strict))
     return BatchWriter(sink_options)
 
 
@@ -103,7 +104,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     if sink_options.exactly_once is None:
         is_idempotent = sink_options.producer.get("enable.idempotence", "true").lower() != "false"
         sink_options = replace(sink_options, exactly_once=is_idempotent)
-    check_columns(schema, sink_options.topic)
+    check_columns(schema, sink_options.topic, OptionWarnings("kt sink", is_strict=sink_options.is_strict))
     return StreamWriter(sink_options)
 
 

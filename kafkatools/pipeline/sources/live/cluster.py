@@ -188,11 +188,16 @@ class LiveCluster:
 
     def batch_ranges(self, bounds: RecordBounds) -> list[OffsetRange]:
         """Return the offset ranges of a batch query within `bounds`, with ends as of now; some may be empty. Raises
-        PipelineError if the subscription matches nothing, or if offsets are lost and failOnDataLoss is true."""
+        PipelineError if offsets are lost and failOnDataLoss is true, and with strictOptions if a pattern matches no
+        topic, which is a warning otherwise."""
         options = self._options
         all_parts = self.partitions()
         if not all_parts:
-            raise PipelineError(f"{options.subscription.option} {options.subscription.pattern!r} matches no topic")
+            problem = f"{options.subscription.option} {options.subscription.pattern!r} matches no topic"
+            if options.has_strict_options:
+                raise PipelineError(problem)
+            _log.warning("%s; the query has no rows", problem)
+            return []
         starts = self.resolve(options.starting, all_parts, is_start=True)
         ends = self.resolve(options.ending, all_parts, is_start=False)
         parts = {part: all_parts[part] for part in all_parts if bounds.takes(*part)}

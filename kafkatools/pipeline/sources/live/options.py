@@ -2,7 +2,8 @@
 
 Rules: option names are case-insensitive. Each error names the option and its valid values. Nothing here queries a
 cluster. Precedence is as in Spark's source: one timestamp, then timestamps by partition, then offsets. Client settings
-are options `kafka.<name>`; unknown ones are ignored with a warning, as in Kafka.
+are options `kafka.<name>`. A program that has run with Spark's source must run here: unknown options and those without
+an effect are a warning, or with strictOptions=true an error.
 """
 
 from __future__ import annotations
@@ -31,20 +32,25 @@ ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 _MAX_LONG = (1 << 63) - 1
 _MAX_INT = (1 << 31) - 1
 
+STRICT_OPTIONS = "strictOptions"
+"""The option that turns warnings about options into errors."""
+
 _STRATEGIES = ("assign", "subscribe", "subscribePattern")
 _ONLY_BATCH = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_REFUSED_IN_STREAMS = ("endingOffsets", "endingOffsetsByTimestamp")  # as by Spark's source
+_ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 COMMON_NAMES = (
     *_STRATEGIES, *_ONLY_BATCH, "bounds", "startingOffsets", "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "startingTimestamp", "failOnDataLoss", "includeHeaders", "includeMetadata",
-    "isolationLevel", "minPartitions", "pushFilters", "reportPath", "strict",
+    "isolationLevel", "minPartitions", "pushFilters", "reportPath", "strict", STRICT_OPTIONS,
 )  # fmt: skip
 """Options of both `kt` and `kafka-log`."""
 
 _NAMES = (
-    *COMMON_NAMES, "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs", "maxOffsetsPerTrigger", "maxRecordsPerPartition", "maxTriggerDelay",
-    "minOffsetsPerTrigger",
-)  # fmt: skip  # groupIdPrefix has no effect: nothing here joins a group
+    *COMMON_NAMES, *_ONLY_STREAM, "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs", "maxRecordsPerPartition",
+)  # fmt: skip
+_NO_GROUP = "the source reads without a consumer group"
 _BY_LOWER = {name.lower(): name for name in _NAMES}
 _NOT_FOR_SOURCES = {
     "auto.offset.reset": "use startingOffsets",
@@ -78,7 +84,7 @@ class Subscription(NamedTuple):
 
 class Limit(NamedTuple):
     """The start or end of reading, as set by `option`; exactly one other field is set. `everywhere` is EARLIEST or
-    LATEST; timestamps are epoch ms."""
+    LATEST; timestamps are epoch ms, or EARLIEST or LATEST."""
 
     option: str
     everywhere: int | None = None
@@ -111,6 +117,7 @@ class SourceOptions:
     is_strict: bool = True
     bounds: RecordBounds = RecordBounds()
     pushes_filters: bool = False
+    has_strict_options: bool = False
 
     @property
     def is_committed_only(self) -> bool:
@@ -129,18 +136,19 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
     end; a batch query starts at the earliest. Without reportPath the source is strict, whatever the option `strict`
     says.
 
-    Logs a warning for `kafka.*` settings that the client does not know. Raises PipelineError that names the option.
+    Logs a warning for each option and `kafka.*` setting that is unknown or has no effect. Raises PipelineError that
+    names the option, with strictOptions=true also for unknown ones.
     """
     values = OptionReader(options)
-    values.refuse_unknown("kt", _BY_LOWER, allows_kafka=True)
-    for name in _ONLY_BATCH if is_streaming else ():
-        if values.has(name):
-            raise PipelineError(f"{name} is for batch queries: a stream has no end")
+    has_strict_options = values.boolean(STRICT_OPTIONS, False)
+    warnings = OptionWarnings("kt", is_strict=has_strict_options)
+    _check_names(values, warnings, is_streaming=is_streaming)
     subscription = values.subscription()
     if subscription is None:
         raise PipelineError("One of the options subscribe, subscribePattern and assign is required")
-    starting = values.limit("starting", LATEST if is_streaming else EARLIEST)
-    ending = values.limit("ending", LATEST)
+    # brokers take -1 and -2 for the latest and the earliest offset, so Spark's source accepts them as timestamps
+    starting = values.limit("starting", LATEST if is_streaming else EARLIEST, EARLIEST)
+    ending = values.limit("ending", LATEST, EARLIEST)
     if not is_streaming:
         _check_batch(starting, ending)
     smallest, largest = values.number("minOffsetsPerTrigger"), values.number("maxOffsetsPerTrigger")
@@ -150,7 +158,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         subscription,
         starting,
         ending,
-        values.settings(),
+        values.settings(warnings),
         fail_on_data_loss=values.boolean("failOnDataLoss", True),
         latest_without_match=values.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
         include_headers=values.boolean("includeHeaders", False),
@@ -161,14 +169,36 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         min_offsets_per_trigger=smallest,
         max_trigger_delay_ms=values.duration_ms("maxTriggerDelay", 900_000),
         poll_timeout_ms=values.number("kafkaConsumer.pollTimeoutMs") or 120_000,
-        fetch_retries=values.number("fetchOffset.numRetries") or 3,
+        fetch_retries=_fetch_retries(values),
         retry_interval_ms=values.duration_ms("fetchOffset.retryIntervalMs", 1000),
         report_path=values.text("reportPath"),
         # without a report, damage would go unnoticed
         is_strict=not values.has("reportPath") or values.boolean("strict", False),
         bounds=values.bounds(),
         pushes_filters=values.boolean("pushFilters", False),
+        has_strict_options=has_strict_options,
     )
+
+
+def _fetch_retries(values: OptionReader) -> int:
+    retries = values.number("fetchOffset.numRetries", minimum=0)
+    return 3 if retries is None else max(retries, 1)
+
+
+def _check_names(values: OptionReader, warnings: OptionWarnings, *, is_streaming: bool) -> None:
+    for name in values.unknown(_BY_LOWER):
+        warnings.unknown(f"kt has no option {name} for reading", nearest(name, _BY_LOWER))
+    for name in _REFUSED_IN_STREAMS if is_streaming else ():
+        if values.has(name):
+            raise PipelineError(f"{name} is for batch queries: a stream has no end")
+    reasons = dict.fromkeys(("groupIdPrefix", "kafka.group.id"), _NO_GROUP)
+    if is_streaming:
+        reasons["endingTimestamp"] = "a stream has no end"
+    else:
+        reasons |= dict.fromkeys(_ONLY_STREAM, "a batch query has no triggers")
+    for name, reason in reasons.items():
+        if values.has(name):
+            warnings.no_effect(name, reason)
 
 
 def _check_batch(starting: Limit, ending: Limit) -> None:
@@ -204,6 +234,25 @@ def nearest(name: str, by_lower: Mapping[str, str]) -> str:
     return f"; did you mean {by_lower[matches[0]]}?" if matches else ""
 
 
+class OptionWarnings:
+    """Reports unknown options and those without an effect: as warnings, which Spark's log has, or unknown ones as
+    errors if strictOptions is true."""
+
+    def __init__(self, source: str, *, is_strict: bool) -> None:
+        self._source = source
+        self._is_strict = is_strict
+
+    def unknown(self, message: str, hint: str = "") -> None:
+        """Report an unknown option or setting. Raises PipelineError if strict."""
+        if self._is_strict:
+            raise PipelineError(f"{message}{hint}")
+        _log.warning("%s; it has no effect%s (%s=true refuses it)", message, hint, STRICT_OPTIONS)
+
+    def no_effect(self, name: str, reason: str) -> None:
+        """Report an option of Spark's Kafka source or sink that has no effect here."""
+        _log.warning("%s: the option %s has no effect: %s", self._source, name, reason)
+
+
 class OptionReader:
     """Typed access to source options by case-insensitive names. The methods raise PipelineError for invalid values."""
 
@@ -227,11 +276,14 @@ class OptionReader:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise PipelineError(f"Invalid bounds {self.text('bounds')}: the option is for kt pipeline only") from None
 
-    def refuse_unknown(self, source: str, by_lower: Mapping[str, str], *, allows_kafka: bool = False) -> None:
-        """Raise PipelineError for an option that is not in `by_lower`, which maps lower-case names to names. `kafka.*`
-        is allowed if `allows_kafka`."""
+    def unknown(self, by_lower: Mapping[str, str]) -> list[str]:
+        """Return the options other than `kafka.*` that are not in `by_lower`, which maps lower-case names to names."""
+        return [name for name in self._options if name not in by_lower and not name.startswith(_PREFIX)]
+
+    def refuse_unknown(self, source: str, by_lower: Mapping[str, str]) -> None:
+        """Raise PipelineError for an option that is not in `by_lower`, which maps lower-case names to names."""
         for name in self._options:
-            if name not in by_lower and not (allows_kafka and name.startswith(_PREFIX)):
+            if name not in by_lower:
                 raise PipelineError(f"{source} has no option {name} for reading{nearest(name, by_lower)}")
 
     def boolean(self, name: str, default: bool) -> bool:
@@ -295,16 +347,16 @@ class OptionReader:
         _check_pattern(text)
         return Subscription(option, pattern=text)
 
-    def limit(self, which: str, default: int) -> Limit:
-        """Return the limit from the options of `which` ("starting" or "ending"); `default` is EARLIEST or LATEST.
-        Raises PipelineError for an invalid value."""
+    def limit(self, which: str, default: int, earliest_ms: int = 0) -> Limit:
+        """Return the limit from the options of `which` ("starting" or "ending"); `default` is EARLIEST or LATEST. A
+        timestamp is `earliest_ms` or later. Raises PipelineError for an invalid value."""
         option = f"{which}Timestamp"
         if self.has(option):
-            return Limit(option, timestamp_ms=self.number(option, minimum=0))
+            return Limit(option, timestamp_ms=self.number(option, minimum=earliest_ms))
         option = f"{which}OffsetsByTimestamp"
         text = self.text(option)
         if text is not None:
-            return Limit(option, timestamps_ms=_by_partition(option, text, _TIMES_EXAMPLE, least=0))
+            return Limit(option, timestamps_ms=_by_partition(option, text, _TIMES_EXAMPLE, earliest_ms))
         option = f"{which}Offsets"
         text = self.text(option)
         if text is None:
@@ -314,10 +366,10 @@ class OptionReader:
             return Limit(option, everywhere=everywhere)
         return Limit(option, offsets=_by_partition(option, text, f"earliest, latest or {_OFFSETS_EXAMPLE}", EARLIEST))
 
-    def settings(self) -> dict[str, str]:
+    def settings(self, warnings: OptionWarnings) -> dict[str, str]:
         """Return the consumer settings from the `kafka.*` options and isolationLevel, with larger fetches by default.
         Unknown settings are dropped with a warning, group.id without one. Raises PipelineError for a missing or invalid
-        setting."""
+        setting, and for an unknown one if `warnings` are strict."""
         settings = {name[len(_PREFIX) :]: value for name, value in self._options.items() if name.startswith(_PREFIX)}
         for name, reason in _NOT_FOR_SOURCES.items():
             if name in settings:
@@ -331,7 +383,8 @@ class OptionReader:
         except ConfigError as error:
             raise PipelineError(f"kafka.*: {error}") from error
         for name in unknown:
-            _log.warning("kafka.%s is not a setting of this client and has no effect", name)
+            if name not in tables.PRODUCER and name not in tables.ADMIN:  # options are often shared with a sink
+                warnings.unknown(f"kafka.{name} is not a setting of this client")
             del settings[name]
         settings.pop("group.id", None)  # nothing joins a group
         return _FETCH_DEFAULTS | settings

@@ -11,6 +11,7 @@ from support.embedded import embedded_broker
 from support.requirements import require
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sources.live.options import OptionWarnings
 
 try:
     import pyarrow as pa
@@ -130,7 +131,7 @@ def schema_of(**columns: str) -> Any:
         ({"value": "binary"}, None, "the topic is missing"),
         ({"key": "binary", "topic": "string"}, None, "the column `value` is missing; the query has `key`, `topic`"),
         ({"value": "int"}, "t", "the column `value` is int, it must be string or binary"),
-        ({"value": "string", "topic": "int"}, "t", "the column `topic` is int, it must be string"),
+        ({"value": "string", "topic": "int"}, None, "the column `topic` is int, it must be string"),
         ({"value": "string", "partition": "bigint"}, "t", "the column `partition` is bigint, it must be int"),
         ({"value": "string", "headers": "map<string,string>"}, "t", "the column `headers` is map<string,string>"),
         ({"value": "string", "timestamp": "bigint"}, "t", "the column `timestamp` is bigint, it must be timestamp"),
@@ -141,7 +142,7 @@ def test_columns_are_checked(columns: dict[str, str], topic: str | None, message
     from kafkatools.pipeline.sinks.columns import check_columns
 
     with pytest.raises(PipelineError, match="kt sink: ") as caught:
-        check_columns(schema_of(**columns), topic)
+        check_columns(schema_of(**columns), topic, OptionWarnings("kt sink", is_strict=True))
     assert message in str(caught.value)
 
 
@@ -149,7 +150,20 @@ def test_columns_of_the_source_are_taken_or_passed_over() -> None:
     from kafkatools.pipeline.sinks.columns import check_columns
 
     record = {"key": "binary", "value": "binary", "topic": "string", "partition": "int", "headers": HEADERS}
-    check_columns(schema_of(**record, offset="bigint", timestamp="timestamp", timestampType="int"), None)
+    check_columns(
+        schema_of(**record, offset="bigint", timestamp="timestamp", timestampType="int"),
+        None,
+        OptionWarnings("kt sink", is_strict=True),
+    )
+
+
+def test_columns_that_spark_s_sink_ignores_are_a_warning_unless_strict(caplog: pytest.LogCaptureFixture) -> None:
+    from kafkatools.pipeline.sinks.columns import check_columns
+
+    columns = schema_of(value="string", n="bigint", timestamp="bigint", topic="int")
+    check_columns(columns, "t", OptionWarnings("kt sink", is_strict=False))
+    assert "a record has no place for `n`; it has no effect; its columns are" in caplog.text
+    assert "the column `timestamp` is bigint, it must be timestamp; it has no effect" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -168,8 +182,18 @@ def test_options_are_checked(options: dict[str, str], message: str) -> None:
     from kafkatools.pipeline.sinks.sink import read_options
 
     with pytest.raises(PipelineError, match="kt sink: ") as caught:
-        read_options(options)
+        read_options({"strictOptions": "true", **options})
     assert message in str(caught.value)
+
+
+def test_unknown_options_are_a_warning_unless_strict(caplog: pytest.LogCaptureFixture) -> None:
+    from kafkatools.pipeline.sinks.sink import read_options
+
+    given = {"kafka.bootstrap.servers": "x:1", "topc": "t", "kafka.lingr.ms": "1", "kafka.acks": "1"}
+    assert read_options(given).producer["acks"] == "1"
+    assert "lingr.ms" not in read_options(given).producer
+    assert "unknown option `topc`; it has no effect; did you mean topic? (strictOptions=true refuses it)" in caplog.text
+    assert "Unknown producer config name: lingr.ms" in caplog.text
 
 
 def test_options_that_a_source_has_too_are_passed_over() -> None:

@@ -116,11 +116,12 @@ def test_a_setting_that_nobody_knows_is_warned_about(caplog: pytest.LogCaptureFi
         ({"subscribe": "t", "kafka.isolation.level": "some"}, "kafka.*: Invalid value some for"),
         ({"subscribe": "t", "startingOffset": "earliest"}, "reading; did you mean startingOffsets?"),
         ({"subscribe": "t", "colour": "red"}, "kt has no option colour for reading"),
+        ({"subscribe": "t", "kafka.colour": "red"}, "kafka.colour is not a setting of this client"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line_that_names_the_option(given: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError) as refused:
-        read_options({**SERVERS, **given}, is_streaming=False)
+        read_options({**SERVERS, "strictOptions": "true", **given}, is_streaming=False)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -130,7 +131,49 @@ def test_brokers_are_needed() -> None:
         read_options({"subscribe": "t"}, is_streaming=True)
 
 
-@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
+@pytest.mark.parametrize("name", ["endingOffsets", "endingOffsetsByTimestamp"])
 def test_a_stream_has_no_end(name: str) -> None:
     with pytest.raises(PipelineError, match=f"{name} is for batch queries"):
         read_options({**SERVERS, "subscribe": "t", name: "latest"}, is_streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_streaming", "reason"),
+    [
+        ("groupIdPrefix", "x", False, "the source reads without a consumer group"),
+        ("kafka.group.id", "x", True, "the source reads without a consumer group"),
+        ("maxOffsetsPerTrigger", "7", False, "a batch query has no triggers"),
+        ("minOffsetsPerTrigger", "7", False, "a batch query has no triggers"),
+        ("maxTriggerDelay", "7s", False, "a batch query has no triggers"),
+        ("endingTimestamp", "7", True, "a stream has no end"),
+    ],
+)
+def test_options_without_effect_are_a_warning_with_the_reason(
+    name: str, value: str, is_streaming: bool, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    read_options({**SERVERS, "subscribe": "t", name: value, "strictOptions": "true"}, is_streaming=is_streaming)
+    assert caplog.messages == [f"kt: the option {name} has no effect: {reason}"]
+    caplog.clear()
+    read_options({**SERVERS, "subscribe": "t"}, is_streaming=is_streaming)
+    assert caplog.messages == []
+
+
+def test_unknown_options_are_a_warning_unless_strict(caplog: pytest.LogCaptureFixture) -> None:
+    read_options({**SERVERS, "subscribe": "t", "startingOffset": "latest", "kafka.acks": "all"}, is_streaming=False)
+    assert caplog.messages == [
+        "kt has no option startingoffset for reading; it has no effect; did you mean startingOffsets? "
+        "(strictOptions=true refuses it)"
+    ]
+
+
+def test_times_below_zero_are_offsets_as_for_brokers() -> None:
+    given = {**SERVERS, "subscribe": "t", "startingTimestamp": "-2", "endingTimestamp": "-1"}
+    options = read_options(given, is_streaming=False)
+    assert (options.starting.timestamp_ms, options.ending.timestamp_ms) == (EARLIEST, LATEST)
+    with pytest.raises(PipelineError, match="startingTimestamp must be an integer of at least -2"):
+        read_options({**given, "startingTimestamp": "-3"}, is_streaming=False)
+
+
+def test_no_retries_are_one_attempt() -> None:
+    given = {**SERVERS, "subscribe": "t", "fetchOffset.numRetries": "0"}
+    assert read_options(given, is_streaming=False).fetch_retries == 1
