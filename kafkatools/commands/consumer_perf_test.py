@@ -29,7 +29,6 @@ from kafkatools.options.patterns import include_filter
 if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.core.config import Config
-    from kafkatools.core.java.text import Metric
     from kafkatools.tools.perf.consumer_run import ConsumerEnd, ConsumerRun, Figures, Interval, Reading
 
 _DATE_FORMAT = "yyyy-MM-dd HH:mm:ss:SSS"
@@ -101,7 +100,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     requested = args.num_records if args.num_records is not None else args.messages
     interval_ms = args.reporting_interval if args.show_detailed_stats else None
     load = ConsumerLoad(topics, args.include, requested, args.timeout, interval_ms)
-    report = Report(console, args, config.client_id)
+    report = Report(console, args)
     report.header()
     consumer_run = ConsumerRun(load, config, console.clock, report.interval)
     return report.end(consumer_run, consumer_run.run(), requested)
@@ -130,10 +129,9 @@ def consumer_config(console: Console, args: Args) -> Config:
 class Report:
     """Prints the figures of a run in the lines of Kafka's tool, or as JSON."""
 
-    def __init__(self, console: Console, args: Args, client_id: str) -> None:
+    def __init__(self, console: Console, args: Args) -> None:
         self._console = console
         self._args = args
-        self._client_id = client_id
 
     def header(self) -> None:
         """Print the column names, unless --hide-header or --json."""
@@ -205,24 +203,10 @@ class Report:
 
     def _print_metrics(self, end: ConsumerEnd) -> None:
         from kafkatools.core.java.text import metric_lines
-        from kafkatools.tools.perf.metrics import metric_rows
+        from kafkatools.tools.perf.metrics import metric_rows, metrics_of
 
-        metrics = self._metrics(end)
+        metrics = metrics_of(end.metrics)
         self._console.show(metric_rows(metrics), metric_lines(metrics))
-
-    def _metrics(self, end: ConsumerEnd) -> list[Metric]:
-        """Return figures of the run under the names of Kafka's consumer metrics."""
-        from kafkatools.core.java.text import Metric, ratio
-
-        tags = {"client-id": self._client_id}
-        fetching = "consumer-fetch-manager-metrics"
-        return [
-            Metric("consumer-coordinator-metrics", "assigned-partitions", tags, float(end.assigned)),
-            Metric("consumer-coordinator-metrics", "rebalance-latency-total", tags, float(end.end.join_ms)),
-            Metric(fetching, "bytes-consumed-total", tags, float(end.end.size_bytes)),
-            Metric(fetching, "records-consumed-total", tags, float(end.end.records)),
-            Metric(fetching, "records-per-request-avg", tags, ratio(end.end.records, end.fetches)),
-        ]
 
 
 def _line(times: Sequence[str], total: Figures, rates: Figures) -> str:

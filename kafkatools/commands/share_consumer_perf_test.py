@@ -101,7 +101,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     load = ShareLoad(args.topic, requested, args.threads, args.timeout, interval_ms)
     report = Report(console, args)
     report.header()
-    return report.end(ShareRun(load, config, console.clock, report.interval).run(), requested, config.client_id)
+    return report.end(ShareRun(load, config, console.clock, report.interval).run(), requested)
 
 
 def consumer_config(console: Console, args: Args) -> Config:
@@ -152,7 +152,7 @@ class Report:
             self._console.print(f"{line} for share consumer {member}")
         self._console.flush()
 
-    def end(self, end: ShareEnd, requested: int, client_id: str) -> ExitStatus:
+    def end(self, end: ShareEnd, requested: int) -> ExitStatus:
         """Print members, errors, the total and metrics. Returns INTERRUPTED after Ctrl-C, FAILED when fewer records
         were read than requested, else OK."""
         if self._args.show_consumer_stats:
@@ -172,7 +172,7 @@ class Report:
         else:
             self._console.print(self._line(end.start, end.end, figures, figures))
         if self._args.print_metrics:
-            self._print_metrics(end, client_id)
+            self._print_metrics(end)
         if end.is_interrupted:
             return ExitStatus.INTERRUPTED
         return ExitStatus.OK if is_complete else ExitStatus.FAILED
@@ -204,17 +204,12 @@ class Report:
         values |= {name: getattr(figures, name) for name in rates}
         self._console.print_json(finite(values))
 
-    def _print_metrics(self, end: ShareEnd, client_id: str) -> None:
-        from kafkatools.core.java.text import Metric, metric_lines
-        from kafkatools.tools.perf.metrics import metric_rows
+    def _print_metrics(self, end: ShareEnd) -> None:
+        from kafkatools.core.java.text import metric_lines
+        from kafkatools.tools.perf.metrics import metric_rows, metrics_of
 
-        group = "consumer-share-fetch-manager-metrics"
-        for reading in end.members:
-            tags = {"client-id": client_id}
-            metrics = [
-                Metric(group, "bytes-fetched-total", tags, float(reading.size_bytes)),
-                Metric(group, "records-fetched-total", tags, float(reading.records)),
-            ]
+        for values in end.metrics:
+            metrics = metrics_of(values)
             self._console.show(metric_rows(metrics), metric_lines(metrics))
 
 

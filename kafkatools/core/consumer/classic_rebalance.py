@@ -254,6 +254,7 @@ class ClassicRebalance(MemberHeartbeats):
         ]
         with self._parts.channel.lock:
             if self.membership.next_step(now_ms) is Step.JOIN:
+                self._parts.metrics.joins(now_ms)
                 self._parts.channel.send(self.membership.join_request(protocols, now_ms))
         return True
 
@@ -329,6 +330,7 @@ class ClassicRebalance(MemberHeartbeats):
         if data is None or generation.generation_id == NO_GENERATION:
             return True
         self._group_metadata = group_metadata
+        self._parts.metrics.ended(now_ms)
         assigned = [TopicPartition(*part) for part in decode_assignment(data).partitions]
         if not self._parts.subscription.accepts(assigned):
             _log.warning("An assignment holds topics that are not subscribed: %s", assigned)

@@ -21,6 +21,7 @@ from kafkatools.core.consumer.errors import CorruptBatch, FetchFailed
 from kafkatools.core.consumer.fetch_messages import FetchedPartition
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.metrics.fetching import FetchedCounts
 from kafkatools.core.records import kernel
 from kafkatools.core.records.batch import CURRENT_MAGIC, MINIMUM_RECORD_SIZE, RecordBatch, read_batches
 from kafkatools.core.records.columns import RecordColumns
@@ -124,6 +125,8 @@ class CompletedFetch:
         self.is_initialized = False
         self.is_consumed = False
         self.size_bytes = 0 if data.records is None else len(data.records)
+        self.record_count = 0
+        self.counted = FetchedCounts(1)
         self._options = options
         self._records = data.records if data.records is not None else memoryview(b"")
         self._end = 0
@@ -151,8 +154,8 @@ class CompletedFetch:
 
     def fetch_columns(self, max_records: int) -> list[RecordColumns]:
         """Return up to `max_records` further records, one item for each batch or joined run of batches; empty at the
-        end. Damaged batches are skipped with `skip_corrupt`. Otherwise raises CorruptBatch: at once, or on the next
-        call when sound records precede the damage."""
+        end. `record_count` counts them. Damaged batches are skipped with `skip_corrupt`. Otherwise raises CorruptBatch:
+        at once, or on the next call when sound records precede the damage."""
         runs: list[RecordColumns] = []
         remaining = max_records
         while remaining > 0:
@@ -170,6 +173,7 @@ class CompletedFetch:
             )
             remaining -= stop - self._column_start
             self._move_to(columns, stop)
+        self.record_count += max_records - remaining
         return runs
 
     def _move_to(self, columns: RecordColumns, stop: int) -> None:

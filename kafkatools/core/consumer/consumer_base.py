@@ -52,6 +52,10 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
 )
 from kafkatools.core.group.requests import ignore_outcome
+from kafkatools.core.metrics.fetching import FetchMetrics
+from kafkatools.core.metrics.polls import GROUP as POLL_GROUP
+from kafkatools.core.metrics.polls import CommitTimes, PollMetrics
+from kafkatools.core.metrics.registry import MetricValues
 from kafkatools.core.topic_partition import as_partition
 
 if TYPE_CHECKING:
@@ -100,7 +104,10 @@ class ConsumerBase:
         self._subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(config.auto_offset_reset))
         self._client = new_client(config, self._clock)
         self._leaders = self._client.leaders
-        self._fetcher = Fetcher(FetchSettings.of(config, options), self._subscriptions, self._leaders)
+        metrics = self._client.metrics
+        self._polls, self._call_times = PollMetrics(metrics, POLL_GROUP), CommitTimes(metrics)
+        fetch_settings = FetchSettings.of(config, options)
+        self._fetcher = Fetcher(fetch_settings, self._subscriptions, self._leaders, FetchMetrics(metrics))
         self._offsets = OffsetFetcher(
             self._subscriptions, self._leaders, isolation, config.retry_backoff_ms, config.request_timeout_ms
         )
@@ -294,13 +301,15 @@ class ConsumerBase:
 
     def _commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None, timeout_ms: int | None) -> Steps[None]:
         limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
-        yield from self._grouped().commit_sync(self._committable(offsets), limit_ms)
+        with self._call_times.time("commit-sync"):
+            yield from self._grouped().commit_sync(self._committable(offsets), limit_ms)
 
     def _committed(
         self, partitions: Iterable[tuple[str, int]], timeout_ms: int | None
     ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
-        return (yield from self._grouped().committed(partitions, limit_ms))
+        with self._call_times.time("committed"):
+            return (yield from self._grouped().committed(partitions, limit_ms))
 
     @one_at_a_time
     def commit_async(
@@ -345,6 +354,10 @@ class ConsumerBase:
         """Raises ValueError for a negative time-out."""
         if timeout_ms < 0:
             raise ValueError(f"Invalid negative timeout {timeout_ms}")
+        with self._polls.time():
+            return (yield from self._poll_until(timeout_ms, collect))
+
+    def _poll_until(self, timeout_ms: int, collect: Callable[[], list[Fetched]]) -> Steps[list[Fetched]]:
         now_ms = self._clock.now_ms()
         deadline_ms = now_ms + timeout_ms
         while True:
@@ -427,6 +440,11 @@ class ConsumerBase:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def metrics(self) -> MetricValues:
+        """Return the values of the consumer's metrics by MetricName: Kafka's consumer-metrics, consumer-node-metrics,
+        consumer-fetch-manager-metrics and, with group.id, consumer-coordinator-metrics. Callable from any thread."""
+        return self._client.metrics.values()
 
     # --- offsets and partitions of the cluster
 

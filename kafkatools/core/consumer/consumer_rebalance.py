@@ -112,6 +112,7 @@ class ConsumerRebalance(MemberHeartbeats):
 
     def _rejoin(self, now_ms: int) -> Steps[None]:
         """Drop all partitions as lost and rejoin the group; a client-side pattern first waits for metadata."""
+        self._parts.metrics.failed(now_ms)
         yield from self._drop_all(as_lost=True)
         self._commit.forget()
         if self._parts.subscription.needs_all_topics and self._parts.client.cluster.is_bootstrap:
@@ -130,6 +131,7 @@ class ConsumerRebalance(MemberHeartbeats):
         owned = self._parts.subscriptions.assigned_partitions()
         if has_taken_one and assigned == set(owned) and self._unresolved:
             return  # the remaining topic ids wait for metadata
+        self._parts.metrics.started(now_ms)
         revoked = [part for part in owned if part not in assigned]
         for part in owned:
             self._parts.subscriptions.state(part).pending_revocation = part not in assigned
@@ -150,6 +152,7 @@ class ConsumerRebalance(MemberHeartbeats):
         with self._parts.channel.lock:
             if not self._is_over(life):
                 self.membership.acknowledge({topic: target[topic] for topic in resolved})
+                self._parts.metrics.ended(self._parts.channel.clock.now_ms())
 
     def _is_over(self, life: int) -> bool:
         """Return whether the membership ended, or its state is no longer RECONCILING, since the reconciliation

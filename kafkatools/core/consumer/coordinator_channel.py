@@ -13,14 +13,18 @@ from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
 from kafkatools.core.errors import CoordinatorNotAvailable, KafkaError, with_group
 from kafkatools.core.group.coordinator import CoordinatorLookup
 from kafkatools.core.group.requests import GroupRequest
+from kafkatools.core.metrics.membership import CoordinatorMetrics
 from kafkatools.core.protocol.entities import Entity
 
 
 class CoordinatorChannel:
     """Sends requests to one group's coordinator."""
 
-    def __init__(self, client: ConsumerNetworkClient, lookup: CoordinatorLookup, clock: Clock) -> None:
+    def __init__(
+        self, client: ConsumerNetworkClient, lookup: CoordinatorLookup, clock: Clock, metrics: CoordinatorMetrics
+    ) -> None:
         self.client = client
+        self._metrics = metrics
         self.lookup = lookup
         self.clock = clock
         self.failure: KafkaError | None = None
@@ -65,11 +69,17 @@ class CoordinatorChannel:
     def send(self, request: GroupRequest) -> None:
         """Send a request to the coordinator; fail it at once with CoordinatorNotAvailable when the coordinator is
         unknown. The heartbeat thread may have lost the coordinator since the caller checked."""
-        endpoint = self.lookup.endpoint
+        endpoint, sent_ms = self.lookup.endpoint, self.clock.now_ms()
         if endpoint is None:
-            request.failed(CoordinatorNotAvailable(), self.clock.now_ms())
-        else:
-            self.client.send_request(self.client.coordinator_node(endpoint), request)
+            request.failed(CoordinatorNotAvailable(), sent_ms)
+            return
+
+        def answered(entity: Entity, now_ms: int) -> None:
+            self._metrics.answered(request.api_key, now_ms - sent_ms, now_ms)
+            request.answered(entity, now_ms)
+
+        self._metrics.sent(request.api_key, sent_ms)
+        self.client.send_request(self.client.coordinator_node(endpoint), request._replace(answered=answered))
 
     def poll(self, timeout_ms: int) -> Steps[None]:
         """Send due heartbeats, then wait up to `timeout_ms`, but at most 100 ms, for network events."""

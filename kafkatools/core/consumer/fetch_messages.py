@@ -83,6 +83,7 @@ class FetchResponse:
         self.session_id = session_id
         self.partitions: list[FetchedPartition] = []
         self.node_endpoints: tuple[NodeEndpoint, ...] = ()
+        self.latency_ms = 0
 
 
 def decode_fetch_response(buffer: memoryview, version: int, position: int = 0) -> FetchResponse:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kafkatools.core.clock import SystemClock
 from kafkatools.core.config import CONSUMER, Config
 from kafkatools.core.consumer.completed_fetch import READ_COMMITTED, CompletedFetch, FetchedColumns, FetchOptions
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
@@ -25,8 +26,11 @@ from kafkatools.core.consumer.fetch_messages import (
 )
 from kafkatools.core.consumer.fetch_session import FetchRequestData, FetchSessionHandler
 from kafkatools.core.consumer.network import MetadataLeaders
-from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition
+from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition, TopicPartitionState
 from kafkatools.core.errors import KafkaError, error_for_code, unauthorized_topics
+from kafkatools.core.metrics.fetching import FetchedCounts, FetchMetrics
+from kafkatools.core.metrics.registry import MetricsRegistry
+from kafkatools.core.metrics.sensor import DEFAULT_WINDOW
 from kafkatools.core.records.header import whole_batches
 from kafkatools.core.records.layout import HEADER_SIZE
 
@@ -82,7 +86,16 @@ class NodeFetch(NamedTuple):
 class Fetcher:
     """Builds Fetch requests, buffers their responses and hands out records as columns."""
 
-    def __init__(self, settings: FetchSettings, subscriptions: SubscriptionState, leaders: MetadataLeaders) -> None:
+    def __init__(
+        self,
+        settings: FetchSettings,
+        subscriptions: SubscriptionState,
+        leaders: MetadataLeaders,
+        metrics: FetchMetrics | None = None,
+    ) -> None:
+        """`metrics` None: nobody reads them."""
+        self._metrics = metrics or FetchMetrics(MetricsRegistry("", DEFAULT_WINDOW, SystemClock()))
+        self._measured_assignment = -1
         self.settings = settings
         self.subscriptions = subscriptions
         self.leaders = leaders
@@ -99,6 +112,7 @@ class Fetcher:
         """Return the Fetch requests to send now; each is in flight until its response or failure is handled. Empty
         while more than half of fetch.max.bytes is buffered. `can_send(node)` says whether a node is connected. Requests
         fresh metadata for a partition without a leader."""
+        self._measure_assigned()
         waiting: dict[TopicPartition, list[CompletedFetch]] = {}
         for fetch in self._completed:
             waiting.setdefault(fetch.partition, []).append(fetch)
@@ -114,6 +128,13 @@ class Fetcher:
                 by_node.setdefault(node, {})[part] = item
         ready = [node for node in by_node if can_send(node)]
         return [self._request(node, by_node[node]) for node in ready]
+
+    def _measure_assigned(self) -> None:
+        version = self.subscriptions.assignment_version
+        if version != self._measured_assignment:
+            self._measured_assignment = version
+            partitions = self.subscriptions.assigned_partitions()
+            self._metrics.assigned(partitions, self.subscriptions.preferred_read_replica)
 
     def _may_fetch(
         self, part: TopicPartition, waiting: dict[TopicPartition, list[CompletedFetch]], now_ms: int
@@ -180,12 +201,14 @@ class Fetcher:
         """Update the node's fetch session from its Fetch response, and buffer the partitions that have records, an
         error or a preferred replica. A response that does not fit the session is dropped."""
         self._in_flight.discard(node)
+        self._metrics.latency.answered(response.latency_ms, response.throttle_time_ms, self._now_ms)
         session = self._sessions[node]
         if not session.handle_response(response, version):
             if response.error_code == FETCH_SESSION_TOPIC_ID_ERROR:
                 self.leaders.request_update()
             return
         self._note_empty(session, response)
+        counted = FetchedCounts(0)
         for data in response.partitions:
             part = TopicPartition(data.topic, data.partition)
             requested = session.session_partitions.get(part)
@@ -195,7 +218,10 @@ class Fetcher:
                 self.leaders.update_leadership(part, data.current_leader, response.node_endpoints)
             if data.error_code or data.records or data.preferred_read_replica >= 0:
                 self._empty_from.pop(part, None)
-                self._completed.append(CompletedFetch(part, data, requested.fetch_offset, self.settings.options))
+                fetch = CompletedFetch(part, data, requested.fetch_offset, self.settings.options)
+                fetch.counted = counted
+                counted.remaining += 1
+                self._completed.append(fetch)
             else:
                 self._note_offsets(part, data)
 
@@ -260,15 +286,33 @@ class Fetcher:
                     if collected:
                         break
                     if not fetch.is_initialized:
-                        self._completed.popleft()
+                        self._handed_out(self._completed.popleft())
                     raise
                 remaining -= sum(item.columns.count for item in items)
                 collected += items
                 if fetch.is_consumed and self._completed and self._completed[0] is fetch:
-                    self._completed.popleft()
+                    self._handed_out(self._completed.popleft())
         finally:
             self._completed.extend(paused)
         return collected
+
+    def _handed_out(self, fetch: CompletedFetch) -> None:
+        """Count a partition of a response that has no more records to return; data that was dropped unread counts
+        nothing."""
+        if fetch.record_count:
+            topic = fetch.partition.topic
+            fetch.counted.sizes[topic] += fetch.size_bytes
+            fetch.counted.records[topic] += fetch.record_count
+        self._metrics.handed_out(fetch.counted, self._now_ms)
+
+    def _measure_position(self, part: TopicPartition, state: TopicPartitionState) -> None:
+        if state.position is None:
+            return
+        is_committed_only = self.settings.options.isolation_level == READ_COMMITTED
+        end = state.last_stable_offset if is_committed_only else state.high_watermark
+        start, position = state.log_start_offset, state.position.offset
+        lag = None if end is None else max(0, end - position)
+        self._metrics.moved(part, lag, None if start is None else position - start, self._now_ms)
 
     def collect_batches(self) -> list[FetchedBatches]:
         """Return all buffered batches undecoded and unchecked; move positions past them. Skips paused partitions.
@@ -335,6 +379,8 @@ class Fetcher:
                 state.position = FetchPosition(fetch.next_fetch_offset, fetch.last_epoch, state.position.leader)
         if fetch.is_consumed and fetch.size_bytes:
             self.subscriptions.move_partition_to_end(part)
+        if runs:
+            self._measure_position(part, state)
         return [FetchedColumns(part.topic, part.partition, columns) for columns in runs]
 
     def _initialize(self, fetch: CompletedFetch) -> bool:

@@ -34,6 +34,7 @@ from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
+from kafkatools.core.metrics.membership import GROUP, CoordinatorMetrics, RebalanceMetrics
 from kafkatools.core.net.connection_states import ExponentialBackoff
 
 if TYPE_CHECKING:
@@ -92,9 +93,12 @@ class GroupConsumer:
         self._subscriptions = subscriptions
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._lookup = CoordinatorLookup(CoordinatorKind.GROUP, config.group_id, backoff)
-        self.channel = CoordinatorChannel(client, self._lookup, clock)
+        metrics = CoordinatorMetrics(client.metrics, GROUP, has_joins=config.group_protocol.lower() == "classic")
+        metrics.add_commits()
+        self.channel = CoordinatorChannel(client, self._lookup, clock, metrics)
         self.subscription = GroupSubscription(config.exclude_internal_topics)
-        self._listener = ListenerCalls(self.subscription)
+        self._rebalances = RebalanceMetrics(client.metrics, lambda: len(subscriptions.assigned_partitions()))
+        self._listener = ListenerCalls(self.subscription, self._rebalances)
         self._by_hand = NoMembership(config.group_id)
         self.commits = OffsetCommits(config, self.channel, subscriptions, self._by_hand, clock)
         self._heartbeat = Heartbeat(
@@ -146,7 +150,13 @@ class GroupConsumer:
 
     def _new_rebalance(self) -> ClassicRebalance | ConsumerRebalance:
         parts = GroupParts(
-            self._client, self.channel, self.subscription, self._subscriptions, self.commits, self._listener
+            self._client,
+            self.channel,
+            self.subscription,
+            self._subscriptions,
+            self.commits,
+            self._listener,
+            self._rebalances,
         )
         if self._config.group_protocol.lower() == "consumer":
             from kafkatools.core.consumer.consumer_rebalance import ConsumerRebalance

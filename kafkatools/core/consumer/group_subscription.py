@@ -16,6 +16,7 @@ from kafkatools.core.consumer.errors import WakeupError
 from kafkatools.core.consumer.network import Steps
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import IllegalState, KafkaError
+from kafkatools.core.metrics.membership import RebalanceMetrics
 from kafkatools.core.net.metadata import TopicView
 
 _EXCLUSIVE = "Subscription to topics, partitions and pattern are mutually exclusive"
@@ -142,21 +143,25 @@ class ListenerCalls:
     """Calls the rebalance listener and stores its first exception until `raise_error`, after the rebalance. WakeupError
     is raised at once (Kafka's ConsumerRebalanceListenerInvoker)."""
 
-    def __init__(self, subscription: GroupSubscription) -> None:
+    def __init__(self, subscription: GroupSubscription, metrics: RebalanceMetrics) -> None:
         self._subscription = subscription
+        self._metrics = metrics
         self._error: BaseException | None = None
 
     def notify_revoked(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Call on_partitions_revoked with the sorted partitions."""
-        yield from self._call(self._subscription.listener.on_partitions_revoked, partitions)
+        with self._metrics.time("revoked"):
+            yield from self._call(self._subscription.listener.on_partitions_revoked, partitions)
 
     def notify_assigned(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Call on_partitions_assigned with the sorted partitions."""
-        yield from self._call(self._subscription.listener.on_partitions_assigned, partitions)
+        with self._metrics.time("assigned"):
+            yield from self._call(self._subscription.listener.on_partitions_assigned, partitions)
 
     def notify_lost(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Call on_partitions_lost with the sorted partitions."""
-        yield from self._call(self._subscription.listener.on_partitions_lost, partitions)
+        with self._metrics.time("lost"):
+            yield from self._call(self._subscription.listener.on_partitions_lost, partitions)
 
     def _call(
         self,

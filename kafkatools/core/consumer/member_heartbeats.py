@@ -13,12 +13,14 @@ from kafkatools.core.consumer.offset_commits import Attempt, OffsetCommits
 from kafkatools.core.consumer.subscription import SubscriptionState
 from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.consumer_membership import ConsumerMembership
+from kafkatools.core.metrics.membership import RebalanceMetrics
 
 _log = logging.getLogger(__name__)
 
 
 class GroupParts(NamedTuple):
-    """The objects that a rebalance works with: network client, coordinator channel, subscription, commits, listener."""
+    """The objects that a rebalance works with: network client, coordinator channel, subscription, commits, listener,
+    metrics."""
 
     client: ConsumerNetworkClient
     channel: CoordinatorChannel
@@ -26,6 +28,7 @@ class GroupParts(NamedTuple):
     subscriptions: SubscriptionState
     commits: OffsetCommits
     listener: ListenerCalls
+    metrics: RebalanceMetrics
 
 
 class CommitBeforeRebalance:

@@ -32,6 +32,8 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.group.requests import GroupRequest
+from kafkatools.core.metrics.network import NetworkMetrics
+from kafkatools.core.metrics.registry import MetricsRegistry
 from kafkatools.core.net.addresses import Resolver, parse_bootstrap_servers
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ExponentialBackoff
@@ -129,7 +131,9 @@ class ConsumerNetworkClient:
             allow_auto_topic_creation=config.allow_auto_create_topics,
             rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
         )
-        self._client = NetworkClient(config, clock, self._metadata, resolver=resolver)
+        self.metrics = MetricsRegistry.of(config, clock)
+        network = NetworkMetrics(self.metrics, "consumer")
+        self._client = NetworkClient(config, clock, self._metadata, resolver=resolver, metrics=network)
         self.leaders = MetadataLeaders(self._metadata)
         self.lock = threading.RLock()
         self._unsent: list[_Unsent] = []
@@ -263,6 +267,7 @@ class ConsumerNetworkClient:
                 on_error(error)
                 return
             self._client.throttle(node, fetch_response.throttle_time_ms, self._clock.now_ms())
+            fetch_response.latency_ms = response.latency_ms
             on_response(fetch_response, response.api_version)
 
         newest = fetch_messages.MAX_VERSION if request.can_use_topic_ids else fetch_messages.TOPIC_ID_VERSION - 1

@@ -151,12 +151,15 @@ class SubscriptionState:
     def __init__(self, default_reset: AutoOffsetResetStrategy) -> None:
         self.default_reset = default_reset
         self._assignment: dict[TopicPartition, TopicPartitionState] = {}
+        self.assignment_version = 0
+        """A counter that grows with every call of `assign`."""
 
     # --- assignment
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that stay assigned keep their state."""
         old = self._assignment
+        self.assignment_version += 1
         self._assignment = {part: old.get(part) or TopicPartitionState() for part in partitions}
 
     def assigned_partitions(self) -> list[TopicPartition]:

@@ -18,6 +18,7 @@ from kafkatools.core.consumer.group_subscription import RebalanceListener
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.core.java.text import ratio
+from kafkatools.core.metrics.registry import MetricValues
 
 _POLL_MS = 100
 _MIB = 1024 * 1024
@@ -52,12 +53,11 @@ class Interval(NamedTuple):
 
 
 class ConsumerEnd(NamedTuple):
-    """The result of the consumer performance test. `fetches` had records; `problem` is why too few records came."""
+    """The result of the consumer performance test. `problem` is why too few records came."""
 
     start: Reading
     end: Reading
-    assigned: int
-    fetches: int
+    metrics: MetricValues
     problem: Exception | None
     is_interrupted: bool
 
@@ -106,7 +106,7 @@ class ConsumerRun:
         self._config = config
         self._clock = clock
         self._on_interval = on_interval
-        self._records = self._bytes = self._fetches = 0
+        self._records = self._bytes = 0
         self._join_ms = 0
         self._start = self._last = self._now()
         self._problem: Exception | None = None
@@ -122,12 +122,12 @@ class ConsumerRun:
             except KeyboardInterrupt:
                 is_interrupted = True
             end = self._now()
-            assigned = len(consumer.assignment())
+            metrics = consumer.metrics()
         except BaseException:
             consumer.close(0)
             raise
         consumer.close()
-        return ConsumerEnd(self._start, end, assigned, self._fetches, self._problem, is_interrupted)
+        return ConsumerEnd(self._start, end, metrics, self._problem, is_interrupted)
 
     def next_interval(self) -> Interval:
         """End the present reporting interval, start the next one, and return the ended one."""
@@ -184,7 +184,6 @@ class ConsumerRun:
     def _take(self, consumer: Consumer, fetched: Sequence[FetchedColumns]) -> None:
         """Count fetched records up to the requested number, and seek each partition back to its first record that is
         not counted."""
-        self._fetches += 1
         for item in fetched:
             columns, remaining = item.columns, self._load.records - self._records
             if columns.count > remaining:

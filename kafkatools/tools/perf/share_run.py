@@ -17,6 +17,7 @@ from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.errors import WakeupError
 from kafkatools.core.consumer.share.share_consumer import ShareConsumer
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
+from kafkatools.core.metrics.registry import MetricValues
 from kafkatools.tools.perf.consumer_run import Figures, Reading, figures_between
 
 _POLL_MS = 100
@@ -43,11 +44,13 @@ class ShareInterval(NamedTuple):
 
 
 class ShareEnd(NamedTuple):
-    """The result: figures of the group and of each member over the same time. `problem` is why too few records came."""
+    """The result: figures of the group and of each member over the same time, and the metrics of each member. `problem`
+    is why too few records came."""
 
     start: Reading
     end: Reading
     members: list[Reading]
+    metrics: list[MetricValues]
     problem: Exception | None
     is_interrupted: bool
 
@@ -111,12 +114,14 @@ class ShareRun:
         end = Reading(self._records, self._size_bytes, wall_ms, 0)
         readings = [Reading(member.records, member.size_bytes, wall_ms, 0) for member in members]
         problem = None if self._records >= load.records else _problem(members, load.topic)
+        metrics = []
         for member in members:
             self._close(member)
+            metrics.append(member.consumer.metrics())
         failure = next((member.error for member in members if member.error is not None), None)
         if failure is not None:
             raise failure
-        return ShareEnd(start, end, readings, problem, is_interrupted)
+        return ShareEnd(start, end, readings, metrics, problem, is_interrupted)
 
     def _stop(self, members: list[_Member], threads: list[threading.Thread]) -> None:
         self._stops = True

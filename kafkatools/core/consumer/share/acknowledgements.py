@@ -49,6 +49,11 @@ class Acknowledgements:
         """Whether any record's lock is renewed, which takes version 2 of the request."""
         return any(part.kind == AcknowledgeType.RENEW for part in self.ranges)
 
+    @property
+    def record_count(self) -> int:
+        """The number of offsets, gaps included."""
+        return sum(part.last - part.first + 1 for part in self.ranges)
+
     def offsets(self) -> set[int]:
         """Return all offsets, gaps included, as Kafka's commit callback reports them."""
         return {offset for part in self.ranges for offset in range(part.first, part.last + 1)}

@@ -11,6 +11,7 @@ from kafkatools.core.consumer.share.acknowledgements import Acknowledgements
 from kafkatools.core.consumer.share.session import PartitionId, SessionChanges
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.topic_partition import TopicPartition
 
 FIRST_VERSION_WITH_RENEWALS = 2
@@ -134,3 +135,10 @@ def _topics(added: Iterable[PartitionId], carried: Iterable[PendingAcknowledgeme
         partition: Fields = {"partition_index": key.number, "acknowledgement_batches": of_partition}
         topics.setdefault(key.topic_id, []).append(partition)
     return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
+
+
+def fetched_figures(entity: Entity) -> tuple[int, int]:
+    """The bytes of the batches in a ShareFetch response, and the number of acquired records."""
+    partitions = [data for topic in entity.responses for data in topic.partitions]
+    size = sum(len(data.records or b"") for data in partitions)
+    return size, sum(at.last_offset - at.first_offset + 1 for data in partitions for at in data.acquired_records)

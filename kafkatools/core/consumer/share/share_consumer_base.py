@@ -30,12 +30,17 @@ from kafkatools.core.consumer.record_iterator import whole_ms
 from kafkatools.core.consumer.share.acknowledgements import AcknowledgeType
 from kafkatools.core.consumer.share.delivery import Delivery
 from kafkatools.core.consumer.share.in_flight import InFlightRecords
-from kafkatools.core.consumer.share.messages import PendingAcknowledgement, ShareRequest, ShareSettings
+from kafkatools.core.consumer.share.messages import PendingAcknowledgement, ShareRequest, ShareSettings, fetched_figures
 from kafkatools.core.consumer.share.requests import ShareRequests
 from kafkatools.core.consumer.share.share_group import ShareGroup
 from kafkatools.core.consumer.single_thread import one_at_a_time
 from kafkatools.core.errors import ConfigError, IllegalState, InvalidGroupId, KafkaError, Timeout
 from kafkatools.core.group.requests import GroupRequest
+from kafkatools.core.metrics.fetching import ShareFetchMetrics
+from kafkatools.core.metrics.polls import SHARE_GROUP as POLL_GROUP
+from kafkatools.core.metrics.polls import PollMetrics
+from kafkatools.core.metrics.registry import MetricValues
+from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.topic_partition import TopicPartition, as_partition
 
 DEFAULT_CLOSE_TIMEOUT_MS = 30_000
@@ -89,6 +94,8 @@ class ShareConsumerBase:
         self._api_timeout_ms: int = config.default_api_timeout_ms
         self._request_timeout_ms: int = config.request_timeout_ms
         self._client = new_client(config, self._clock)
+        self._metrics = ShareFetchMetrics(self._client.metrics)
+        self._polls = PollMetrics(self._client.metrics, POLL_GROUP)
         self._group = ShareGroup(config, self._clock, self._client, self._start_heartbeats)
         self._requests = ShareRequests(ShareSettings.of(config, self._group.member_id), self._client.leaders)
         self._in_flight = InFlightRecords()
@@ -159,6 +166,11 @@ class ShareConsumerBase:
         now_ms = self._clock.now_ms()
         deadline_ms = now_ms + timeout_ms
         self._queue(now_ms + self._api_timeout_ms, accept_all=not self._is_explicit)
+        with self._polls.time():
+            return (yield from self._poll_until(deadline_ms, is_raw=is_raw))
+
+    def _poll_until(self, deadline_ms: int, *, is_raw: bool) -> Steps[Sequence[FetchedColumns]]:
+        now_ms = self._clock.now_ms()
         while True:
             self._raise_failure()
             self._group.advance(now_ms)
@@ -270,6 +282,8 @@ class ShareConsumerBase:
     def _note_outcomes(self) -> None:
         completed, self._requests.completed = self._requests.completed, []
         for item in completed:
+            if item.error is not None:
+                self._metrics.refused(item.content.record_count, self._clock.now_ms())
             self._in_flight.handle_outcome(item.node, item.id, item.content, is_confirmed=item.error is None)
         if self._callback is not None:
             self._finished += completed
@@ -306,14 +320,32 @@ class ShareConsumerBase:
         self._note_outcomes()
 
     def _send_request(self, request: ShareRequest) -> None:
+        sent_ms = self._clock.now_ms()
+        carried = sum(item.content.record_count for item in request.carried)
+        if carried:
+            self._metrics.acknowledged(carried, sent_ms)
         outgoing = GroupRequest(
             request.api_key,
             request.fields,
-            partial(self._requests.handle_response, request),
+            partial(self._handle_response, request, sent_ms),
             partial(self._requests.handle_failure, request),
             min_version=request.min_version,
         )
         self._client.send_request(request.node, outgoing)
+
+    def _handle_response(self, request: ShareRequest, sent_ms: int, entity: Entity, now_ms: int) -> None:
+        if request.is_fetch:
+            self._metrics.latency.answered(now_ms - sent_ms, int(entity.throttle_time), now_ms)
+            size, records = fetched_figures(entity)
+            if records:
+                self._metrics.fetched(size, records, now_ms)
+        self._requests.handle_response(request, entity, now_ms)
+
+    def metrics(self) -> MetricValues:
+        """Return the values of the consumer's metrics by MetricName: Kafka's consumer-share-metrics,
+        consumer-share-fetch-manager-metrics, consumer-share-coordinator-metrics, consumer-metrics and
+        consumer-node-metrics. Callable from any thread."""
+        return self._client.metrics.values()
 
     def _raise_failure(self) -> None:
         failure = self._requests.take_failure()

@@ -19,6 +19,7 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
 from kafkatools.core.group.share_membership import Assigned, ShareMembership
+from kafkatools.core.metrics.membership import SHARE_GROUP, CoordinatorMetrics, ShareRebalanceMetrics
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.topic_partition import TopicPartition
 
@@ -40,7 +41,9 @@ class ShareGroup:
         self._start_heartbeats = start_heartbeats
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._lookup = CoordinatorLookup(CoordinatorKind.GROUP, config.group_id, backoff)
-        self._channel = CoordinatorChannel(client, self._lookup, clock)
+        metrics = CoordinatorMetrics(client.metrics, SHARE_GROUP, has_joins=False)
+        self._rebalances = ShareRebalanceMetrics(client.metrics)
+        self._channel = CoordinatorChannel(client, self._lookup, clock, metrics)
         self._heartbeat = Heartbeat(
             config.heartbeat_interval_ms, config.session_timeout_ms, config.max_poll_interval_ms
         )
@@ -138,7 +141,10 @@ class ShareGroup:
         with self._channel.lock:
             assignment = self._membership.assignment
         version = self._client.update_version
-        if self._resolved is None or self._resolved[0] is not assignment or self._resolved[1] != version:
+        is_new = self._resolved is None or self._resolved[0] is not assignment
+        if is_new and (self._resolved is not None or assignment):
+            self._rebalances.assigned(self._clock.now_ms())
+        if is_new or self._resolved is None or self._resolved[1] != version:
             names = {topic: self._client.cluster.topic_name(topic) for topic in assignment}
             if None in names.values():
                 self._client.leaders.request_update()
