@@ -43,8 +43,8 @@ def _awaited(
 
 
 class Admin:
-    """Queries and changes a cluster from an event loop: the methods of kafkatools.Admin, to be awaited. `async with`
-    closes it.
+    """Queries and changes a cluster from an event loop: the methods of kafkatools.Admin, to be awaited, except
+    `metrics`. `async with` closes it.
 
     Settings and errors are those of kafkatools.Admin. Calls run on threads of the loop's default executor, one at a
     time for each Admin. A cancelled call is interrupted; whether its change was made is then unknown.
