@@ -15,6 +15,8 @@ from support.live_groups import GroupClient
 from support.raw_transactions import RawProducer
 from support.why import Between, healthy, make_topic, only_cause, why
 
+from kafkatools.core.admin.acls import Acl, create_acls
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
 
@@ -182,6 +184,36 @@ def test_what_a_client_may_not_see_is_named(tmp_path: pathlib.Path) -> None:
         status, answer = why(address)
     assert (status, answer["healthy"], answer["verdict"]) == (ExitStatus.FAILED, None, None)
     assert any("log directories" in text for text in answer["unknown"]), answer
+
+
+def test_topics_that_brokers_leave_out_of_their_lists_are_named(tmp_path: pathlib.Path) -> None:
+    """The log directories, which need DESCRIBE on the cluster, name them all the same."""
+    rights = {"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", **SETTINGS}
+    with embedded_broker(tmp_path, super_users="User:ANONYMOUS", **rights) as address:
+        for name in ("seen", "secret"):
+            make_topic(address, name)
+        with AdminClient(address, {}, SystemClock()) as admin:
+            anyone = "User:ANONYMOUS"
+            create_acls(
+                admin,
+                [
+                    Acl("CLUSTER", "kafka-cluster", anyone, "DESCRIBE"),
+                    Acl("TOPIC", "seen", anyone, "DESCRIBE"),
+                    Acl("CLUSTER", "kafka-cluster", anyone, "DESCRIBE_CONFIGS"),
+                    Acl("TOPIC", "seen", anyone, "DESCRIBE_CONFIGS"),
+                ],
+            )
+    with embedded_broker(tmp_path, super_users="User:nobody", **rights) as address:
+        status, answer = why(address)
+        monitor = json.loads(run_kt("monitor", "--once", "--json", "--bootstrap-server", address).out)
+        only_seen = healthy(address, "topic", "seen")
+    assert (status, answer["healthy"], answer["verdict"]) == (ExitStatus.FAILED, None, None)
+    problem = "1 topic is hidden from this user, who needs the operation DESCRIBE: secret"
+    assert answer["unknown"] == [f"topics: {problem}"]
+    assert [each for each in monitor["problems"] if each["what"] == "topics"] == [
+        {"broker": None, "what": "topics", "error": problem}
+    ]
+    assert only_seen["unknown"] == []
 
 
 def test_json_has_everything(bootstrap: str) -> None:

@@ -157,3 +157,29 @@ def test_offsets_of_a_share_group_go_back_to_what_they_were(kafka: Secured, tmp_
         "jobs            Successful",
     ]
     assert share("--delete", "--group", "workers") == "Deletion of requested share groups ('workers') was successful.\n"
+
+
+def test_topics_that_are_hidden_from_the_user_are_named(kafka: Secured, tmp_path: pathlib.Path) -> None:
+    """A user with DESCRIBE on the cluster may read log directories, which name topics that lists leave out."""
+    server = ("--bootstrap-server", kafka.bootstrap)
+    for name in ("shown", "Hidden"):
+        assert run_kt("topics", *server, "--create", "--topic", name).status == ExitStatus.OK
+    for where, operations in ((("--cluster",), ("Describe", "DescribeConfigs")), (("--topic", "shown"), ("Describe",))):
+        words = [word for each in operations for word in ("--operation", each)]
+        granted = run_kt("acls", *server, "--add", "--allow-principal", "User:bob", *where, *words)
+        assert granted.status == ExitStatus.OK, granted.err
+    bob = tmp_path / "bob.properties"
+    login = f'sasl.jaas.config={_PLAIN} username="bob" password="pw";\n'
+    bob.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n{login}")
+
+    def unknown() -> list[str]:
+        ran = run_kt("why", "--bootstrap-server", kafka.sasl, "--command-config", str(bob), "--json")
+        found: list[str] = json.loads(ran.out)["unknown"]
+        return found
+
+    eventually(lambda: not any(text.startswith("log directories") for text in unknown()), 30)
+    (line,) = [text for text in unknown() if text.startswith("topics: ")]
+    assert " hidden from this user, who needs the operation DESCRIBE: " in line
+    assert line.rpartition(": ")[2].startswith("Hidden")
+    for where in (("--cluster",), ("--topic", "shown")):  # other tests list all ACLs
+        assert run_kt("acls", *server, "--remove", *where, "--force").status == ExitStatus.OK

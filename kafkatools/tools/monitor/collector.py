@@ -196,6 +196,7 @@ class ClusterCollector:
             reasons = {}  # all requested groups are listed, so the other brokers do not matter
         self._coordinators.update(snapshot.offsets_topic, alive, reasons, self._admin.clock.now_ms())
         log_dirs = snapshot.log_dirs(requested, responses)
+        snapshot.note_hidden_topics(log_dirs, self._scope)
         quorum = snapshot.quorum(responses["quorum"])
         return _FirstTurn(nodes, topics, listings, log_dirs, quorum, snapshot.moves(responses["moves"]))
 

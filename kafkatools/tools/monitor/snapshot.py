@@ -30,6 +30,7 @@ from kafkatools.core.errors import (
     Disconnected,
     KafkaError,
     Timeout,
+    TopicAuthorizationFailed,
     UnknownServerError,
     UnsupportedVersion,
     error_from_code,
@@ -43,6 +44,7 @@ from kafkatools.tools.monitor.view import NO_BROKER, PartitionView, Problem, Top
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _MAX_NAMES = 3
+_TOPICS_AT_A_TIME = 500
 _MAX_BUSY_BROKERS = 2
 UNANSWERED = (Timeout, ConnectionFailed, Disconnected)
 
@@ -130,6 +132,11 @@ def topics_request(names: Sequence[str], cursor: Cursor | None = None) -> Broker
     return BrokerRequest(None, ApiKey.DESCRIBE_TOPIC_PARTITIONS, fields)
 
 
+def _metadata_request(names: Sequence[str]) -> BrokerRequest:
+    topics = [{"topic_id": None, "name": name} for name in names]
+    return BrokerRequest(None, ApiKey.METADATA, {"topics": topics, "allow_auto_topic_creation": False}, 4)
+
+
 def offsets_request(leader: int, partitions: Iterable[TopicPartition], timestamp: int = LATEST) -> BrokerRequest:
     """Return a ListOffsets request for the end (LATEST) or start (EARLIEST) offsets of a leader's partitions."""
     topics = topic_fields((key, {"partition_index": key[1], "timestamp": timestamp}) for key in partitions)
@@ -144,6 +151,7 @@ class Snapshot:
         self._patience_ms = patience_ms
         self.problems: list[Problem] = []
         self.offsets_topic: TopicDescription | None = None
+        self._listed_topics: frozenset[str] = frozenset()
 
     def complain(self, broker: int, label: str, error: KafkaError) -> None:
         """Add a problem. A Timeout or lost connection of a single broker is ignored, because the collector reports it
@@ -234,6 +242,7 @@ class Snapshot:
                 remaining_topics = [name for name in scope.requested_topics if name >= cursor.topic_name]
                 response = self.send([topics_request(remaining_topics, cursor)])[0]
         self.offsets_topic = descriptions.get(_OFFSETS_TOPIC)
+        self._listed_topics = frozenset(descriptions)
         topics = []
         for name, topic in sorted(descriptions.items()):
             if scope.takes_topic(name) and (name in scope.topic_names or not scope.topic_names):
@@ -280,6 +289,29 @@ class Snapshot:
             else:
                 directories[broker] = paths
         return directories
+
+    def note_hidden_topics(self, log_dirs: Mapping[int, Iterable[LogDir]], scope: Scope) -> None:
+        """Add a problem for topics that brokers store and leave out of their lists, since this user may not describe
+        them. Topics that are being created or deleted are no problem."""
+        if scope.topic_names:
+            return
+        stored = {part.topic for paths in log_dirs.values() for path in paths for part in path.replicas}
+        unlisted = sorted(name for name in stored - self._listed_topics if scope.takes_topic(name))
+        hidden: list[str] = []
+        for first in range(0, len(unlisted), _TOPICS_AT_A_TIME):
+            response = self.send([_metadata_request(unlisted[first : first + _TOPICS_AT_A_TIME])])[0]
+            if response.error is not None:
+                self.complain(NO_BROKER, "topics", response.error)
+                return
+            denied = (
+                topic for topic in response.entity.topics if isinstance(error_in(topic), TopicAuthorizationFailed)
+            )
+            hidden += [topic.name for topic in denied]
+        if hidden:
+            names = ", ".join(hidden[:_MAX_NAMES]) + (", ..." if len(hidden) > _MAX_NAMES else "")
+            count = "1 topic is" if len(hidden) == 1 else f"{len(hidden)} topics are"
+            message = f"{count} hidden from this user, who needs the operation DESCRIBE: {names}"
+            self.problems.append(Problem(NO_BROKER, "topics", message))
 
     def quorum(self, response: BrokerResponse) -> MetadataQuorum | KafkaError:
         """Return the controller quorum, or the error: UnsupportedVersion for ZooKeeper clusters without one."""
