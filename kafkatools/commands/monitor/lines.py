@@ -37,7 +37,7 @@ def line(view: ClusterView) -> str:
     kinds = Counter(event.kind for event in view.events)
     if kinds:
         parts.append(", ".join(f"{number} {kind}" for kind, number in kinds.items()))
-    parts += [problem.message for problem in view.problems]
+    parts += [visible(problem.message) for problem in view.problems]
     return "; ".join(parts)
 
 

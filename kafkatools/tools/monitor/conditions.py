@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kafkatools.core.control_characters import visible
 from kafkatools.tools.comparisons import COMPARISONS
 from kafkatools.tools.monitor.measures import CLUSTER, MEASURES, Reading, active_controllers
 from kafkatools.tools.monitor.view import ClusterView, GroupView, TopicView
@@ -79,18 +80,19 @@ class Condition(NamedTuple):
             yield Verdict(reading, self._holds(reading))
 
     def findings(self, view: ClusterView) -> Iterator[str]:
-        """Yield a sentence for each place where the condition holds."""
+        """Yield a sentence for each place where the condition holds, with control characters escaped."""
         for verdict in self.verdicts(view):
             if verdict.holds:
-                yield f"{self.text} holds{_for(verdict.reading)}: {self.value_text(verdict.reading)}"
+                yield visible(f"{self.text} holds{_for(verdict.reading)}: {self.value_text(verdict.reading)}")
 
     def unknowns(self, view: ClusterView, *, is_only_snapshot: bool) -> Iterator[str]:
-        """Yield a sentence for each undecidable value; values that need two snapshots only if `is_only_snapshot`."""
+        """Yield a sentence for each undecidable value, with control characters escaped; values that need two snapshots
+        only if `is_only_snapshot`."""
         for reading, holds in self.verdicts(view):
             if holds is None and (is_only_snapshot or not reading.is_early):
                 is_listed = reading.place != CLUSTER or reading.reason not in view.unlisted
                 place = _for(reading) if is_listed or self.measure not in GROUP_MEASURES else _UNLISTED
-                yield f"{self.text} is unknown{place}: {reading.reason}"
+                yield visible(f"{self.text} is unknown{place}: {reading.reason}")
 
     def value_text(self, reading: Reading) -> str:
         """Return the measure and its value in words; for `unwell` what is wrong."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum, unique
 from typing import NamedTuple
 
+from kafkatools.core.control_characters import visible
 from kafkatools.tools.monitor.conditions import Condition
 from kafkatools.tools.monitor.measures import CLUSTER, Place, Reading
 
@@ -56,7 +57,12 @@ class Notice(NamedTuple):
 
 
 def notice_text(kind: Kind, condition: Condition, place: Place, reading: Reading | None) -> str:
-    """Return one sentence with the alert, the place and the value or the reason why it is unknown."""
+    """Return one sentence with the alert, the place and the value or the reason why it is unknown. Control characters
+    are escaped: a name with a line end would forge a line of a log or of a chat."""
+    return visible(_sentence(kind, condition, place, reading))
+
+
+def _sentence(kind: Kind, condition: Condition, place: Place, reading: Reading | None) -> str:
     at = f" for {place.text}" if place.text else ""
     if reading is None:
         return f"{condition.text} is resolved{at}: " + (

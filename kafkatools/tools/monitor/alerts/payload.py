@@ -17,7 +17,7 @@ _SIGNS = {Kind.FIRING: "FIRING", Kind.REPEATED: "STILL FIRING", Kind.RESOLVED: "
 
 def payload(notices: Sequence[Notice], cluster_id: str | None, time_ms: int) -> bytes:
     """Return the body of a POST with the notices of one snapshot; `text` is what chats such as Slack show."""
-    lines = [f"{_SIGNS[notice.kind]}: {notice.text}" for notice in notices[:_LINES]]
+    lines = [f"{_SIGNS[notice.kind]}: {_chat_text(notice.text)}" for notice in notices[:_LINES]]
     if len(notices) > _LINES:
         lines.append(f"and {len(notices) - _LINES} more")
     cluster = f"kt monitor, cluster {cluster_id}" if cluster_id is not None else "kt monitor"
@@ -30,6 +30,12 @@ def payload(notices: Sequence[Notice], cluster_id: str | None, time_ms: int) -> 
         "alerts": [notice_json(notice) for notice in notices],
     }
     return json.dumps(body).encode()
+
+
+def _chat_text(text: str) -> str:
+    """Return text that chats such as Slack show as it is: `<` would begin a link or a mention (`<!channel>`), and a
+    group's name comes from its members."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def notice_json(notice: Notice) -> dict[str, object]:

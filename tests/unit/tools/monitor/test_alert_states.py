@@ -198,6 +198,22 @@ def test_the_body_names_group_topic_and_partition() -> None:
     }
 
 
+def test_a_name_forges_no_line_and_no_mention() -> None:
+    """Whoever may join a group chooses its name: it must neither add a line to a log or a chat nor mention people."""
+    evil = group("g\nRESOLVED: all is well <!channel> <http://evil|a&b>\x1b[2J\u202e", 50)
+    notices = AlertStates([Alert(LAG)]).advance(view(evil), Run.moment(0))
+    body = json.loads(payload(notices, None, WALL_MS))
+    assert body["text"] == (
+        "kt monitor\nFIRING: lag>10 holds for group g\\nRESOLVED: all is well &lt;!channel> &lt;http://evil|a&amp;b>"
+        "\\x1b[2J\\u202e: lag is 51 (orders-1)"
+    )
+    assert body["alerts"][0]["group"] == evil.group_id and "\n" not in body["alerts"][0]["message"]
+    unknown = LAG._replace(on=(Selector("partition", "9"),))
+    (found,) = LAG.findings(view(evil))
+    (reason,) = unknown.unknowns(view(evil), is_only_snapshot=True)
+    assert found == body["alerts"][0]["message"].replace(" (orders-1)", "") and "\n" not in reason
+
+
 def test_the_text_of_many_alerts_is_short() -> None:
     states = AlertStates([Alert(LAG)])
     notices = states.advance(view(*(group(f"g{number:03}", 50) for number in range(500))), Run.moment(0))
