@@ -119,7 +119,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --explicit-package-bases examples
+	MYPYPATH=examples/pytest_suite $(BIN)/mypy --explicit-package-bases examples
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/bandit -q -c pyproject.toml -r kafkatools
 	$(BIN)/python .ci/audit .ci/lock/all.txt

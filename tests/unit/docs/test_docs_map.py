@@ -18,7 +18,8 @@ from kafkatools.options.table import all_options
 
 ROOT = pathlib.Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+EXAMPLES = [page for page in sorted((ROOT / "examples").rglob("*.md")) if page.parent.name != "plugin"]  # its command
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *EXAMPLES]
 NAMES = ("coming-from", "figures", "first-hour", "index", "limits", "observability", "troubleshooting")
 FOR_USERS = [ROOT / "README.md", *(DOCS / f"{name}.md" for name in NAMES)]
 MOST_WORDS = 40

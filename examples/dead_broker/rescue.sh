@@ -1,0 +1,12 @@
+#!/bin/sh
+# rescue.sh DISK TOPIC DIRECTORY: save the records of a topic from the log directory DISK into DIRECTORY, and send them
+# to the topic of the cluster KAFKA.
+set -eu
+: "${KAFKA:=localhost:9092}"
+disk=$1 topic=$2 saved=$3
+
+kt check "$disk"/"$topic"-[0-9]* --salvage "$saved" || [ $? -eq 3 ] # 3: damage, which is listed
+[ ! -s "$saved/lost.jsonl" ] || cat "$saved/lost.jsonl"
+kt console-consumer --from "log:$saved" --topic "$topic" --count
+kt replay "log:$saved" --to "topic:$topic" --to-bootstrap-server "$KAFKA" --keep-timestamps --dry-run
+kt replay "log:$saved" --to "topic:$topic" --to-bootstrap-server "$KAFKA" --keep-timestamps
