@@ -1,9 +1,10 @@
 """MirrorMaker 2 of Apache Kafka as a peer: copy the records of one topic to another cluster, then end.
 
-`python -m benchmarks.mirror_maker SOURCE TARGET TOPIC RECORDS ALIAS TIMES` starts it as connect-mirror-maker.sh does,
-until the target has all records. MirrorMaker never ends by itself, so this looks at the end offsets five times a second
-and stops it. The target topic is `ALIAS.TOPIC`; each run needs another alias, since MirrorMaker keeps its positions by
-alias. TIMES gets the seconds from the start of the process to the first and to the last record.
+`python -m benchmarks.mirror_maker SOURCE TARGET TOPIC RECORDS ALIAS TIMES CODEC` starts it as connect-mirror-maker.sh
+does, with the same class and heap, until the target has all records. MirrorMaker never ends by itself, so this looks at
+the end offsets five times a second and stops it. The target topic is `ALIAS.TOPIC`; each run needs another alias, since
+MirrorMaker keeps its positions by alias. TIMES gets the seconds from the start of the process to the first and to the
+last record.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.support import apache_kafka
 
 LIMIT_S = 600
 _POLL_S = 0.2
+_LOG4J = "2.25.4"  # of Apache Kafka 4.3.1
 _SETTINGS = """\
 clusters={alias},target
 {alias}.bootstrap.servers={source}
@@ -49,14 +51,21 @@ sync.topic.acls.enabled=false
 
 def jars() -> str:
     """The class path of MirrorMaker, fetched once by Maven."""
-    lib = apache_kafka.CACHE / f"connect-mirror-{apache_kafka.VERSION}"
+    lib = apache_kafka.CACHE / f"connect-mirror-{apache_kafka.VERSION}-log4j-{_LOG4J}"
     if not (lib / ".complete").exists():
         lib.mkdir(parents=True, exist_ok=True)
+        dependencies = "".join(
+            f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+            "</dependency>"
+            for group, artifact, version in (
+                ("org.apache.kafka", "connect-mirror", apache_kafka.VERSION),
+                ("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J),  # its log, errors only
+            )
+        )
         (lib / "pom.xml").write_text(
-            '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-            "<groupId>benchmarks</groupId><artifactId>mirror</artifactId><version>1</version><dependencies><dependency>"
-            "<groupId>org.apache.kafka</groupId><artifactId>connect-mirror</artifactId>"
-            f"<version>{apache_kafka.VERSION}</version></dependency></dependencies></project>"
+            '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>benchmarks'
+            f"</groupId><artifactId>mirror</artifactId><version>1</version><dependencies>{dependencies}</dependencies>"
+            "</project>"
         )
         subprocess.run(
             ["mvn", "-q", "-B", "-f", str(lib / "pom.xml"), "dependency:copy-dependencies",

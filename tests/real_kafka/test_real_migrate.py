@@ -1,14 +1,17 @@
 """kt migrate from, to and between Apache Kafka: compression, headers, transactions and compaction.
 
-After the cut Java's consumers go on at the right record.
+After the cut `kt diff` finds no difference, and Java's consumers go on at the right record.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import pytest
@@ -144,6 +147,22 @@ def codecs(bootstrap: str, topic: str, directory: pathlib.Path) -> set[str]:
     return {batch.compression_type.name.lower() for path in files for batch in read_batches(path.read_bytes())}
 
 
+def ensure_equal(source: str, target: str, topic: str, by: str) -> None:
+    name = f"topic:{topic}"
+    ran = kt(source, "diff", name, name, "--right-bootstrap-server", target, "--by", by, "--json")
+    assert ran.status == 0, ran.out
+
+
+def produce_until(stop: threading.Event, bootstrap: str, topic: str) -> None:
+    """Send numbers from 0, twenty at a time, until the event is set."""
+    numbers = itertools.count()
+    with Producer(bootstrap_servers=bootstrap, compression_type="lz4") as producer:
+        while not stop.wait(0.01):
+            for number in itertools.islice(numbers, 20):
+                producer.send(ProducerRecord(topic, b"%d" % number, b"%d" % (number % 7), number % 2, START + number))
+            producer.flush()
+
+
 def add_access(bootstrap: str, topic: str, *, has_acls: bool) -> None:
     user = f"user-of-{topic}"
     kt(bootstrap, "configs", "--alter", "--user", user, "--add-config", "consumer_byte_rate=2048")
@@ -199,6 +218,8 @@ def test_consumers_go_on_after_the_cut(
     for topic in (plain, ledger):
         assert without_offsets(rows(target, topic)) == without_offsets(rows(source, topic))
     assert (len(rows(target, plain)), len(rows(target, ledger))) == (100, 300)
+    for topic, by in ((plain, "multiset"), (ledger, "multiset"), (stateful, "key")):
+        ensure_equal(source, target, topic, by)
     assert codecs(target, plain, tmp_path) == set(CODECS)
     assert state(target, stateful) == state(source, stateful)
     rest = consume(target, ledger, f"{prefix}-reader", 300 - len(seen), protocol)
@@ -221,3 +242,41 @@ def test_acls_that_a_cluster_cannot_have_are_refused_before_anything_is_copied(
         )  # fmt: skip
         assert (ran.status, ran.err.startswith(message)) == (1, True), ran.err
         assert ran.err.endswith("\nRun the command without --acls.\n")
+
+
+def test_killed_and_cut_while_a_producer_goes_on(clusters: Clusters, tmp_path: pathlib.Path) -> None:
+    source, target, topic = clusters.apache, clusters.other, "busy"
+    kt(source, "topics", "--create", "--topic", topic, "--partitions", "2")
+    words = ["migrate", "--through", str(tmp_path / "through"), "--to-bootstrap-server", target]
+    words += ["--bootstrap-server", source, "--topic", topic]
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        producing = pool.submit(produce_until, stop, source, topic)
+        try:
+            for _ in range(2):
+                before = count(target, topic)
+                child = start_kt(tmp_path, *words, "--interval", "10ms")
+                eventually(lambda before=before: count(target, topic) > before)
+                child.send_signal(signal.SIGKILL)
+                child.communicate(timeout=30)
+            seen = consume(source, topic, "busy-reader", 50, "consumer")
+            before = count(target, topic)
+            cut = start_kt(tmp_path, *words, "--cut")
+            eventually(lambda: count(target, topic) > before)
+        finally:
+            stop.set()
+        producing.result(60)
+    out, errors = cut.communicate(timeout=60)
+    assert (cut.returncode, errors) == (0, b"")
+    assert out.endswith(b"Cut: 1 topic and 1 group can go on in the target\n")
+    copied = without_offsets(rows(target, topic))
+    produced = without_offsets(rows(source, topic))
+    for partition in (0, 1):  # what came after the cut found a moment without new records stays in the source
+        own, all_of = ([row for row in found if row["partition"] == partition] for found in (copied, produced))
+        assert own == all_of[: len(own)]
+    rest = consume(target, topic, "busy-reader", len(copied) - len(seen), "classic")
+    assert sorted(seen + rest) == sorted(int(str(row["value"])) for row in copied)
+    for option in ("--cut", "--dry-run"):
+        ran = run_kt(*words, option)
+        assert ran.status == 1
+        assert ran.err.startswith(f"The cut of topic {topic} was made: it goes on in the target\n")

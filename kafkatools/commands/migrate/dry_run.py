@@ -11,6 +11,7 @@ from kafkatools.output import counted
 from kafkatools.tools.backup.access_restore import planned_access
 from kafkatools.tools.backup.backup_run import BackupRun
 from kafkatools.tools.backup.cluster_state import read_access, read_groups
+from kafkatools.tools.backup.cuts import ensure_not_cut
 from kafkatools.tools.backup.group_restore import check_groups, groups_for
 from kafkatools.tools.backup.store import Store
 from kafkatools.tools.backup.targets import Target, find_targets, validate_missing
@@ -27,6 +28,7 @@ def print_plan(
     result = run.planned()
     manifest = result.manifest
     names = target_names(manifest.topics, args.topic, args.rename)
+    ensure_not_cut(store, clusters.target, names.values())
     targets = find_targets(clusters.target, manifest, names, None, _NO_GENERATION)
     new = validate_missing(clusters.target, targets, None, console.note)
     replicas = {topic.name: topic.replication_factor for topic in new}

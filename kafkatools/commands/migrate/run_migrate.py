@@ -24,6 +24,7 @@ from kafkatools.tools.backup.access_restore import KINDS, check_access, restore_
 from kafkatools.tools.backup.backup_run import BackupOptions, BackupRun
 from kafkatools.tools.backup.clients import batch_producer, batch_reader
 from kafkatools.tools.backup.cluster_state import read_access
+from kafkatools.tools.backup.cuts import write_cut
 from kafkatools.tools.backup.group_restore import groups_for, restore_groups
 from kafkatools.tools.backup.journal import forget
 from kafkatools.tools.backup.manifest import Manifest
@@ -175,6 +176,7 @@ def _cut(console: Console, migration: Migration, clusters: Clusters, access: lis
     if has_failed:
         console.note("Run the same command again when the causes are removed.")
         return ExitStatus.FAILED
+    write_cut(migration.store, migration.targets.values())
     for target in migration.targets.values():
         forget(clusters.target, target.mark, target.name)
     count = len(migration.targets)

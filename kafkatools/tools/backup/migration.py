@@ -18,6 +18,7 @@ from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.abandoned import forget_mixed, remove_empty
 from kafkatools.tools.backup.backup_run import BackupResult, BackupRun
 from kafkatools.tools.backup.cluster_state import StateNotes
+from kafkatools.tools.backup.cuts import ensure_not_cut
 from kafkatools.tools.backup.manifest import Manifest, PartitionBackup
 from kafkatools.tools.backup.offset_runs import OffsetRuns
 from kafkatools.tools.backup.partition_restore import object_batches
@@ -161,6 +162,8 @@ class Migration:
     def _prepare(self, manifest: Manifest) -> None:
         """Create or check the targets of topics that were not there before."""
         new = {source: name for source, name in self.names.items() if source not in self.targets}
+        if new:
+            ensure_not_cut(self.store, self._target, new.values())
         for target in find_targets(self._target, manifest, new, None, _NO_GENERATION) if new else ():
             self._prepared.append(target)
             create_missing(self._target, [target], None, self._note)
