@@ -10,7 +10,7 @@ from kafkatools.core.broker.apis.consumer_groups import message_of
 from kafkatools.core.broker.apis.contexts import ShareContext
 from kafkatools.core.broker.apis.fetch import node_endpoints
 from kafkatools.core.broker.apis.share.groups import ensure_enabled
-from kafkatools.core.broker.coordinators.share_state.pending import PendingWrite, ShareWrite, when_written
+from kafkatools.core.broker.coordinators.share_state.pending import ShareWrite, when_written
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
 from kafkatools.core.broker.metadata.controller.acls import GROUP, READ, TOPIC
 from kafkatools.core.broker.replicas.replica_manager import LEADER_ERRORS
@@ -66,7 +66,7 @@ def handle_share_fetch(node: ShareContext, request: Request) -> Response:
         def respond() -> None:
             response.complete(_respond(node, request, DONE, lock_ms, fetched, outcomes))
 
-        call_when_written(node, writes, outcomes, respond)
+        call_when_written(writes, outcomes, respond)
 
     if session is None:
         writes += [(None, write) for write in node.share_partitions.close_session((group_id, member_id))]
@@ -239,12 +239,11 @@ def handle_share_acknowledge(node: ShareContext, request: Request) -> Response:
         ]
         response.respond(_response_fields(node, request, DONE, lock_ms, results))
 
-    call_when_written(node, writes, outcomes, respond)
+    call_when_written(writes, outcomes, respond)
     return response.result()
 
 
 def call_when_written(
-    node: ShareContext,
     writes: Sequence[tuple[ShareKey | None, ShareWrite]],
     outcomes: dict[ShareKey, Outcome],
     on_written: Callable[[], None],
@@ -254,11 +253,11 @@ def call_when_written(
 
     def over() -> None:
         for key, write in writes:
-            if key is not None and isinstance(write, PendingWrite) and write.error is not None:
+            if key is not None and write is not None and write.error is not None:
                 outcomes[key] = (write.error.code, message_of(write.error))
         on_written()
 
-    when_written(node.coordination.host, [write for _, write in writes], over)
+    when_written([write for _, write in writes], over)
 
 
 def ensure_session(node: ShareContext, key: tuple[str, str], epoch: int) -> None:

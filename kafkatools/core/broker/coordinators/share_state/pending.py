@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kafkatools.core.broker.coordinators.host import Host
-from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.errors import KafkaError
 
 
@@ -35,14 +33,14 @@ class PendingWrite:
             self._callbacks.append(callback)
 
 
-ShareWrite = ProduceStatus | PendingWrite | None
-"""An append on this broker, a request to a share coordinator, or None if there is nothing to wait for."""
+ShareWrite = PendingWrite | None
+"""A write of the state of a share partition, or None if there is nothing to wait for."""
 
 
-def when_written(host: Host, writes: Sequence[ShareWrite], on_written: Callable[[], None]) -> None:
+def when_written(writes: Sequence[ShareWrite], on_written: Callable[[], None]) -> None:
     """Call `on_written` when all share-state writes have succeeded, failed or timed out; at once if there are none.
     Errors are not passed on: read `PendingWrite.error`."""
-    pending = [write for write in writes if isinstance(write, PendingWrite)]
+    pending = [write for write in writes if write is not None]
     remaining = [len(pending) + 1]
 
     def note() -> None:
@@ -50,6 +48,6 @@ def when_written(host: Host, writes: Sequence[ShareWrite], on_written: Callable[
         if not remaining[0]:
             on_written()
 
-    host.when_durable([write for write in writes if isinstance(write, ProduceStatus)], lambda _code: note())
     for write in pending:
         write.then(note)
+    note()

@@ -36,6 +36,7 @@ from kafkatools.core.errors import (
     InvalidRequest,
     KafkaError,
     KafkaStorageError,
+    NotCoordinator,
     UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -178,28 +179,35 @@ class SharePartitionManager:
         return partition.log.high_watermark
 
     def _write(self, key: ShareKey, update: ShareUpdate) -> ShareWrite:
-        """Persist an update of a share partition and return the write to wait for. If it fails in a cluster, or with
-        FencedStateEpoch on a node alone, the share partition is dropped and later loaded again, so that its acquired
-        records are available again. On a node alone, raises KafkaError."""
+        """Persist an update of a share partition and return the write to wait for. If it fails, the share partition is
+        dropped and later loaded again, so that its acquired records are available again. On a node alone, raises
+        KafkaError, except for what becomes known with the sync of the disk."""
         if self._persister is not None:
-            return self._request_write(self._persister, key, update)
+            pending, finish = self._pending_write(key)
+            self._persister.write(key, update, lambda error, _state: finish(error))
+            return pending
         try:
-            return self.states().write(key, update)
+            status = self.states().write(key, update)
         except FencedStateEpoch:
             self._forget(key)
             raise
+        if status is None:
+            return None
+        pending, finish = self._pending_write(key)
+        self._host.when_durable([status], lambda code: finish(NotCoordinator() if code else None))
+        return pending
 
-    def _request_write(self, persister: StatePersister, key: ShareKey, update: ShareUpdate) -> ShareWrite:
+    def _pending_write(self, key: ShareKey) -> tuple[PendingWrite, Callable[[KafkaError | None], None]]:
+        """Return a write of a share partition and the function that ends it."""
         pending = PendingWrite()
         share_partition = self._partitions.get(key)
 
-        def finish(error: KafkaError | None, _state: ShareState | None) -> None:
+        def finish(error: KafkaError | None) -> None:
             if error is not None and self._partitions.get(key) is share_partition:
                 self._forget(key)
             pending.finish(None if error is None else error_for_members(error))
 
-        persister.write(key, update, finish)
-        return pending
+        return pending, finish
 
     def _forget(self, key: ShareKey) -> None:
         self._partitions.pop(key, None)

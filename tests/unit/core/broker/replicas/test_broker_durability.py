@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient, batch
+from support.waiting import eventually
+
+from kafkatools import Admin, ConsumerRecord, ShareConsumer
+from kafkatools.errors import KafkaError
 
 PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS, CREATE_TOPICS, INITIALIZE_SHARE_GROUP_STATE = 0, 1, 2, 18, 19, 83
 NOT_COORDINATOR, STORAGE_ERROR = 16, 56
@@ -177,6 +181,30 @@ def test_a_share_state_whose_sync_fails_is_an_error(run_node: Callable[..., Any]
     disk.error = OSError(errno.EIO, "Input/output error")
     assert initialize_state(client, topic_id, 2) == NOT_COORDINATOR
     disk.error = None
+    assert any("__share_group_state" in line and "Input/output error" in line for line in running.failures)
+    running.failures.clear()
+
+
+def test_an_acknowledgement_whose_sync_fails_is_not_confirmed(run_node: Callable[..., Any], disk: Disk) -> None:
+    running = run_node(FSYNC)
+    client = running.connect()
+    create(client)
+    assert client.produce("t", batch([b"one", b"two"])).error_code == 0
+    config = {("group", "g"): {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "30000"}}
+    with Admin(bootstrap_servers=running.node.bootstrap) as admin:
+        admin.alter_configs(config)
+    settings = {"group.id": "g", "share.acknowledgement.mode": "explicit"}
+    records: list[ConsumerRecord] = []
+    with ShareConsumer(settings, bootstrap_servers=running.node.bootstrap) as reader:
+        reader.subscribe(["t"])
+        eventually(lambda: bool(records.extend(reader.poll(200)) or records))
+        reader.acknowledge(records[0])
+        assert list(reader.commit_sync().values()) == [None]
+        disk.error = OSError(errno.EIO, "Input/output error")
+        reader.acknowledge(records[1])
+        (error,) = reader.commit_sync().values()
+        assert isinstance(error, KafkaError)
+        disk.error = None
     assert any("__share_group_state" in line and "Input/output error" in line for line in running.failures)
     running.failures.clear()
 
