@@ -36,7 +36,6 @@ DIFFERENCES = {
 }
 NOT_HERE = {
     "007": "the embedded broker has no listener for controllers",
-    "015": "the embedded broker does not serve changes of voters",
 }
 
 

@@ -23,7 +23,13 @@ from kafkatools.core.broker.metadata.feature_levels import (
     METADATA_VERSION,
     default_levels,
 )
-from kafkatools.core.broker.metadata.formatter import FormatRequest, PlannedDirectory, random_uuid, write_directory
+from kafkatools.core.broker.metadata.formatter import (
+    FormatRequest,
+    PlannedDirectory,
+    Voter,
+    random_uuid,
+    write_directory,
+)
 from kafkatools.core.broker.node import Node, start_node
 from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.config import Config
@@ -119,14 +125,17 @@ class ClusterNodes:
         """The settings of a broker that is no controller."""
         return {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[node_id][0]}"}
 
-    def format(self, node_id: int, cluster_id: str, directory: str = "") -> None:
-        """Write the directory of a node, as `kt storage format` does."""
+    def format(self, node_id: int, cluster_id: str, directory: str = "", *, standalone: bool = False) -> None:
+        """Write the directory of a node, as `kt storage format` does; `standalone` as the first voter of a dynamic
+        quorum."""
         directory = directory or str(self.root / f"node-{node_id}")
         level = METADATA_LEVELS[LATEST_RELEASE]
-        request = FormatRequest(
-            cluster_id, node_id, (directory,), directory, {METADATA_VERSION: level, **default_levels(level)}
-        )
-        planned = PlannedDirectory(directory, "metadata directory", random_uuid())
+        directory_id = random_uuid()
+        voters = [Voter(node_id, "127.0.0.1", self.ports[node_id][1], directory_id)] if standalone else []
+        levels = {METADATA_VERSION: level, **default_levels(level)}
+        request = FormatRequest(cluster_id, node_id, (directory,), directory, levels, voters=voters)
+        kind = "dynamic metadata voter directory" if standalone else "metadata directory"
+        planned = PlannedDirectory(directory, kind, directory_id)
         write_directory(RealFileSystem(), request, planned, self.clock.wall_ms())
 
     def kill(self, node_id: int) -> None:

@@ -103,10 +103,11 @@ class SimulatedNode:
         log = MetadataLog(self.files, "/node", simulation.rules)
         log.open(now_ms, simulation.wall_ms(), is_clean=False)
         raft_log = RaftLog(log, simulation.wall_ms)
-        store = ElectionStore(self.files, log.directory, simulation.voters)
+        voters, settings = simulation.static_voters, simulation.settings_of(self.node_id)
+        store = ElectionStore(self.files, log.directory, voters)
         random = Random(simulation.random.random())
         channel = SimulatedChannel(self)
-        self.raft = Raft(self.node_id, simulation.voters, raft_log, store, channel, simulation.settings, random, self)
+        self.raft = Raft(self.node_id, voters, raft_log, store, channel, settings, random, self)
         self.names, self.committed_end, self.high_watermark, self.leads = [], 0, -1, None
         self.raft.start(now_ms)
         self.turn()
@@ -244,7 +245,7 @@ class SimulatedChannel:
                 node.turn()
 
         simulation.at(simulation.now_ms + (timeout_ms or 30_000), lambda: finish(None))
-        simulation.deliver(node.node_id, node_id, api_key, entity, finish)
+        simulation.deliver(node.node_id, simulation.node_at(node_id), api_key, entity, finish)
 
 
 class Simulation:
@@ -257,7 +258,7 @@ class Simulation:
         self.as_response = as_response if is_on_wire else as_is
         self.random = Random(seed)
         self.now_ms = 1000
-        self.voters = {node_id: ("localhost", 9000 + node_id) for node_id in range(1, voters + 1)}
+        self.static_voters = {node_id: ("localhost", 9000 + node_id) for node_id in range(1, voters + 1)}
         self.settings = settings or RaftSettings("cluster", fetch_max_bytes=2000, fetch_snapshot_max_bytes=700)
         log_config = replace(METADATA_LOG_CONFIG, segment_bytes=Random(seed).choice((1500, 1 << 30)))
         self.rules = SnapshotRules(max_retention_bytes=0, log_config=log_config)
@@ -275,6 +276,18 @@ class Simulation:
 
     def wall_ms(self) -> int:
         return WALL_MS + self.now_ms
+
+    def node_at(self, node_id: int) -> int:
+        """The node that an id of a channel stands for."""
+        return node_id
+
+    def settings_of(self, node_id: int) -> RaftSettings:
+        """The settings of a node."""
+        return self.settings
+
+    def handle(self, node: SimulatedNode, api_key: int, entity: Any, respond: Callable[[Fields], None]) -> None:
+        """Let a node answer a request other than Fetch."""
+        respond(getattr(node.raft, HANDLERS[api_key])(entity, self.now_ms))
 
     # -- events ----------------------------------------------------------------------------------------------------
     def at(self, at_ms: int, run: Callable[[], None]) -> None:
@@ -329,7 +342,7 @@ class Simulation:
                 node.raft.handle_fetch(entity, self.now_ms, respond)
                 node.turn()
             else:
-                respond(getattr(node.raft, HANDLERS[api_key])(entity, self.now_ms))
+                self.handle(node, api_key, entity, respond)
                 node.turn()
 
         carry(source, target, arrive)
@@ -415,7 +428,7 @@ class Simulation:
             raise Violation(f"leader {node.node_id} ends below {self.high_watermark}, which was committed")
         if state.high_watermark > self.high_watermark:
             self.high_watermark = state.high_watermark
-            ends = [self.nodes[voter].end_on_disk for voter in self.voters]
+            ends = [self.nodes[voter].end_on_disk for voter in node.raft.voter_set.by_id]
             if sum(end >= state.high_watermark for end in ends) < len(ends) // 2 + 1:
                 raise Violation(f"{state.high_watermark} is committed, the disks have {ends}")
 

@@ -306,7 +306,7 @@ class ClusterMember:
     def has_no_majority(self) -> bool:
         """Return whether too many voters are unreachable for the quorum to have a majority."""
         count = len(self.raft.voters)
-        return 2 * (count - len(self._unreachable_voters())) <= count
+        return count > 0 and 2 * (count - len(self._unreachable_voters())) <= count
 
     def no_controller_reason(self) -> str:
         """The reason why a metadata change was not committed in time, for error messages: no majority or no leader,
@@ -314,6 +314,8 @@ class ClusterMember:
         unreachable = self._unreachable_voters()
         count, leader = len(self.raft.voters), self.raft.leader_id
         voters_text = f", unreachable: {', '.join(map(str, unreachable))}" if unreachable else ""
+        if not count:
+            return "no server of controller.quorum.bootstrap.servers has named the leader of the quorum"
         if self.has_no_majority():
             return f"the quorum of {count} controllers has no majority{voters_text}"
         if leader is not None:

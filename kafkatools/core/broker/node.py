@@ -427,7 +427,7 @@ class Node(Authorizing):
         if self.cleaner is not None:
             self.cleaner.configure(config)
         self._applied = (config, self.image.client_quotas.version)
-        others = {*self.cluster.voters, *self.image.brokers} - {self.node_id}
+        others = {*self.quorum.voters, *self.image.brokers} - {self.node_id}
         rates = address_rates(self.image.client_quotas)
         self.limits.configure(config, len(others), rates)
 

@@ -1,8 +1,12 @@
-"""Handlers for the metadata quorum: Fetch, FetchSnapshot, Vote, BeginQuorumEpoch, EndQuorumEpoch, DescribeQuorum.
+"""Handlers for the metadata quorum: Fetch, FetchSnapshot, Vote, BeginQuorumEpoch, EndQuorumEpoch, DescribeQuorum, and
+for the voters of a dynamic quorum (KIP-853) AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
 
-The voters are static. A Vote or BeginQuorumEpoch for this voter with another directory id gets INVALID_VOTER_KEY. Vote,
-Fetch and FetchSnapshot carry the directory id of this node. Observers differ by node and directory id, static voters by
-node id only, as in Kafka with kraft.version 0.
+A Vote or BeginQuorumEpoch for this voter with another directory id gets INVALID_VOTER_KEY. Vote, Fetch and
+FetchSnapshot carry the directory id of this node. Observers and the voters of a dynamic quorum differ by node and
+directory id, static voters by node id only, as in Kafka with kraft.version 0.
+
+The leader of the quorum changes the voters, any other member answers NOT_LEADER_OR_FOLLOWER. Add and remove respond
+when the change is committed; version 1 of AddRaftVoter may ask for the response after the append.
 """
 
 from __future__ import annotations
@@ -100,3 +104,26 @@ def _described(node: QuorumContext) -> Fields:
         "current_voters": [voter._asdict() for voter in quorum.voters],
         "observers": [observer._asdict() for observer in quorum.observers],
     }
+
+
+def handle_add_raft_voter(node: QuorumContext, request: Request) -> Response:
+    """Answer AddRaftVoter: make an observer a voter. Raises ClusterAuthorizationFailed."""
+    entity = decode_permitted(node, request)
+    later = Deferred(request)
+    node.quorum.handle_add_voter(entity, node.clock.now_ms(), later.respond)
+    return later.result()
+
+
+def handle_remove_raft_voter(node: QuorumContext, request: Request) -> Response:
+    """Answer RemoveRaftVoter: make a voter an observer. Raises ClusterAuthorizationFailed."""
+    entity = decode_permitted(node, request)
+    later = Deferred(request)
+    node.quorum.handle_remove_voter(entity, node.clock.now_ms(), later.respond)
+    return later.result()
+
+
+def handle_update_raft_voter(node: RaftContext, request: Request) -> Response:
+    """Answer UpdateRaftVoter: a voter reports its listeners and the versions that it supports. Raises
+    ClusterAuthorizationFailed."""
+    entity = decode_permitted(node, request)
+    return request.respond(node.raft.handle_update_voter(entity, node.clock.now_ms()))

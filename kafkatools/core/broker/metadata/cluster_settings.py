@@ -36,7 +36,8 @@ class EndPoint:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """A node's roles, voters and listeners. A node alone has no `voters` and no controller listener."""
+    """A node's roles, voters and listeners. A node alone has no `voters` and no controller listener; one of a dynamic
+    quorum has no `voters` either."""
 
     node_id: int
     is_broker: bool
@@ -46,16 +47,13 @@ class ClusterSettings:
     controller_listeners: tuple[EndPoint, ...]
     inter_broker_listener: str
     rack: str | None
+    is_alone: bool = False
+    """Whether the cluster has only this node."""
 
     @property
     def listeners(self) -> tuple[EndPoint, ...]:
         """All listeners, the broker's first."""
         return (*self.broker_listeners, *self.controller_listeners)
-
-    @property
-    def is_alone(self) -> bool:
-        """Return whether the cluster has only this node."""
-        return not self.voters
 
     def is_controller_listener(self, name: str) -> bool:
         """Return whether the listener with this name is for the controller."""
@@ -63,12 +61,15 @@ class ClusterSettings:
 
 
 def is_clustered(config: Config) -> bool:
-    """Return whether a node with voters is not alone: more voters, only one role, or
-    controller.quorum.bootstrap.servers. False without voters. Raises ConfigError for malformed voters."""
+    """Return whether a node is not alone: with controller.quorum.bootstrap.servers or more voters, or if it has voters
+    and one role only. A node alone has no process.roles, or is its only voter. Raises ConfigError for malformed
+    voters."""
     voters = parse_voters(config.controller_quorum_voters)
-    roles = set(config.process_roles) if config.is_explicit("process.roles") else {"broker", "controller"}
-    is_alone = len(voters) == 1 and roles == {"broker", "controller"}
-    return bool(voters) and (not is_alone or bool(config.controller_quorum_bootstrap_servers))
+    has_roles = config.is_explicit("process.roles")
+    if config.controller_quorum_bootstrap_servers and (voters or has_roles):
+        return True
+    roles = set(config.process_roles) if has_roles else {"broker", "controller"}
+    return bool(voters) and not (len(voters) == 1 and roles == {"broker", "controller"})
 
 
 def parse_voters(entries: tuple[str, ...] | list[str]) -> dict[int, Address]:
@@ -107,6 +108,7 @@ def settings_alone(config: Config, node: NodeSettings) -> ClusterSettings:
         controller_listeners=(),
         inter_broker_listener=points[0].name,
         rack=None,
+        is_alone=True,
     )
 
 
@@ -114,7 +116,11 @@ def cluster_settings(config: Config, node_id: int) -> ClusterSettings:
     """Read and check the settings of a node in a cluster. Raises ConfigError with Kafka's messages."""
     voters = parse_voters(config.controller_quorum_voters)
     roles = set(config.process_roles)
-    _check_voters(voters, node_id, roles)
+    if voters:
+        _check_voters(voters, node_id, roles)
+    if config.controller_quorum_auto_join_enable and "controller" not in roles:
+        name = "controller.quorum.auto.join.enable"
+        raise ConfigError(f"{name} is only supported when process.roles contains the 'controller' role.")
     names = [name.upper() for name in config.controller_listener_names]
     end_points = _end_points(config)
     controllers = tuple(point for point in end_points if point.name in names)

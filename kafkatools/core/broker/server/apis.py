@@ -55,10 +55,11 @@ class ServedBy(Enum):
     CONTROLLER = "the controller that is asked"
     ACTIVE_CONTROLLER = "the active controller, for nodes of the cluster"
     FORWARDED = "the active controller; brokers forward the request"
+    QUORUM_LEADER = "the leader of the quorum; brokers forward the request"
     FORWARDED_READ = "the active controller; brokers forward the request, and repeat it if need be"
 
 
-FORWARDED: Final = (ServedBy.FORWARDED, ServedBy.FORWARDED_READ)
+FORWARDED: Final = (ServedBy.FORWARDED, ServedBy.FORWARDED_READ, ServedBy.QUORUM_LEADER)
 _ON_BROKERS: Final = (ServedBy.BROKER, ServedBy.EITHER, *FORWARDED)
 _ON_CONTROLLERS: Final = (ServedBy.EITHER, ServedBy.CONTROLLER, ServedBy.ACTIVE_CONTROLLER, *FORWARDED)
 
@@ -218,6 +219,9 @@ TABLE: Final = (
     Api(_K.SHARE_GROUP_DESCRIBE, "share.groups", work=_LARGE),
     Api(_K.SHARE_FETCH, "share.fetch"),
     Api(_K.SHARE_ACKNOWLEDGE, "share.fetch"),
+    Api(_K.ADD_RAFT_VOTER, "quorum", _BY.QUORUM_LEADER, ALTER),
+    Api(_K.REMOVE_RAFT_VOTER, "quorum", _BY.QUORUM_LEADER, ALTER),
+    Api(_K.UPDATE_RAFT_VOTER, "quorum", _BY.CONTROLLER, CLUSTER_ACTION),
     Api(_K.INITIALIZE_SHARE_GROUP_STATE, "share.state", operation=CLUSTER_ACTION),
     Api(_K.READ_SHARE_GROUP_STATE, "share.state", operation=CLUSTER_ACTION),
     Api(_K.WRITE_SHARE_GROUP_STATE, "share.state", operation=CLUSTER_ACTION),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription
     from kafkatools.core.broker.metadata.quorum.raft_log import Records
     from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 OnResponse = Callable[[Any | None], None]
 """Gets the response's entity; None after a refused or lost connection or a time-out, or if the node lacks the API."""
@@ -92,6 +93,14 @@ class Quorum(Protocol):
 
     def describe(self, now_ms: int) -> QuorumDescription:
         """The state of voters and observers. Raises NotController unless this node leads the quorum."""
+        ...
+
+    def handle_add_voter(self, entity: Entity, now_ms: int, respond: Callable[[Fields], None]) -> None:
+        """Handle AddRaftVoter; `respond` gets the response's fields, now or later."""
+        ...
+
+    def handle_remove_voter(self, entity: Entity, now_ms: int, respond: Callable[[Fields], None]) -> None:
+        """Handle RemoveRaftVoter; `respond` gets the response's fields, now or later."""
         ...
 
 

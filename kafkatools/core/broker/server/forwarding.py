@@ -37,7 +37,7 @@ from kafkatools.core.broker.security.principal_data import ClientPrincipal, enco
 from kafkatools.core.broker.server.apis import BROKER_APIS, ServedBy, Work
 from kafkatools.core.broker.server.controller_link import Fate
 from kafkatools.core.broker.server.deferred import Deferred, Waiting
-from kafkatools.core.broker.server.requests import Client, CloseConnection, Request, Response
+from kafkatools.core.broker.server.requests import DELAYED, Client, CloseConnection, Request, Response
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError, NotController, RequestTimedOut
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -86,15 +86,14 @@ def run_on_controller(
     pause: Callable[[], None] | None = None,
 ) -> None:
     """Call `work` on the active controller, and `respond` with its result when all metadata records written so far are
-    committed. With `pause`, the work of an API that changes topics calls it between changes and in large ones.
+    committed; DELAYED is not sent. With `pause`, work that changes topics calls it between changes and in large ones.
 
     `refuse` is called at once when this node's controller is not active, or stopped being active before `work` wrote a
     record: nothing was changed. `give_up` is called when the node loses the leadership after a record was written and
     before the commit: the outcome is unknown. Errors of `work` other than NotController are raised.
 
-    A handler with one result per resource may put NOT_CONTROLLER into one of them, when the metadata log refuses a
-    write after earlier changes. The records of those changes may never be committed, so no part of that response is
-    sent.
+    If a handler has NOT_CONTROLLER for one of several resources, the metadata log refused a write after earlier
+    changes. The records of those may never be committed, so no part of that response is sent.
     """
     if not node.controller.is_active:
         refuse()
@@ -117,10 +116,11 @@ def run_on_controller(
                 result = work()
         else:
             result = work()
+    if result is DELAYED:
+        return
     if result is None or not is_still_active():
         (refuse if node.raft.end_offset == start_offset else give_up)()
-        return
-    if api_key == ApiKey.DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
+    elif api_key == ApiKey.DESCRIBE_QUORUM or node.raft.end_offset <= node.metadata_offset:
         respond(result)
     else:
         node.pending.append(
@@ -146,6 +146,7 @@ class Forwarded:
         self._begun_ms = node.clock.now_ms()
         api = BROKER_APIS[request.api_key]
         self._is_read = api.served_by is ServedBy.FORWARDED_READ
+        self._is_of_voters = api.served_by is ServedBy.QUORUM_LEADER
         self._handler = api.load()
         self._later = Deferred(request)
 
@@ -215,6 +216,9 @@ class Forwarded:
     def _refuse(self, words: str) -> None:
         """Respond REQUEST_TIMED_OUT with this message, in the form of the API; close the connection if its response has
         no place for an error."""
+        if self._is_of_voters:
+            self._later.complete(self._request.refuse(RequestTimedOut(words)))
+            return
         try:
             response = self._handler(Refusing(self._node, RequestTimedOut(words)), self._request)
         except (CloseConnection, KafkaError) as error:

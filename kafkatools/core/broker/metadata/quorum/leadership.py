@@ -20,11 +20,11 @@ def initial_state(raft: Member, stored: ElectionState) -> State:
     """Return a member's state at the start. A former leader is Resigned: it may have lost records of its epoch."""
     epoch, leader_id, voted_id, directory_id = stored
     fetch_deadline_ms = raft.now_ms + raft.settings.fetch_timeout_ms
-    if not raft.is_voter and leader_id == raft.node_id:  # it led until its removal: no further vote in that epoch
+    if not raft.may_stand and leader_id == raft.node_id:  # it led until its removal: no further vote in that epoch
         leader_id, voted_id, directory_id = None, raft.node_id, raft.settings.directory_id
-    if leader_id is not None and leader_id not in raft.voters:
+    if leader_id is not None and leader_id not in (raft.node_id, *raft.voters):
         leader_id = None
-    if not raft.is_voter:
+    if not raft.may_stand:
         if leader_id is not None:
             return Follower(epoch, leader_id, voted_id, fetch_deadline_ms, voted_directory_id=directory_id)
         return Unattached(epoch, None, voted_id, NEVER, directory_id)

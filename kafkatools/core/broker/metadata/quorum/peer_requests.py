@@ -54,6 +54,11 @@ class PeerRequests:
         """Return whether any request is under way."""
         return any(peer.pending is not None for peer in self._peers.values())
 
+    @property
+    def is_asking_bootstrap(self) -> bool:
+        """Return whether a request to a bootstrap server is under way."""
+        return any(peer.pending is not None for node_id, peer in self._peers.items() if node_id < 0)
+
     def backoff_until_ms(self, node_id: int) -> int:
         """Time in ms until which no request goes to a node; 0 or a past time if one may be sent at once."""
         return self._peers[node_id].backoff_until_ms
@@ -61,6 +66,11 @@ class PeerRequests:
     def losses(self, node_id: int) -> int:
         """Return how many requests to a node in a row got no response."""
         return self._peers[node_id].losses
+
+    def is_ready(self, node_id: int, now_ms: int) -> bool:
+        """Return whether a request to a node could be sent now: none is under way or backed off."""
+        peer = self._peers[node_id]
+        return peer.pending is None and peer.backoff_until_ms <= now_ms
 
     def forget(self) -> None:
         """Forget all requests under way and all back-offs."""

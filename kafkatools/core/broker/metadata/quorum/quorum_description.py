@@ -36,7 +36,7 @@ def quorum_description(state: Leader, now_ms: int, wall_ms: int) -> QuorumDescri
 
     def described(progress: ReplicaProgress) -> ReplicaDescription:
         if progress.replica_id == state.leader_id:
-            return ReplicaDescription(progress.replica_id, progress.end_offset, wall_ms, wall_ms)
+            return ReplicaDescription(progress.replica_id, progress.end_offset, wall_ms, wall_ms, progress.directory_id)
         fetched, caught_up = (
             -1 if at is None else wall_ms - (now_ms - at) for at in (progress.last_fetch_ms, progress.last_caught_up_ms)
         )

@@ -4,10 +4,11 @@ KIP-996)."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey, VoterSet
+from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey, Voter, VoterSet
 from kafkatools.core.broker.metadata.snapshot import SnapshotDownload
 
 NEVER = 2**63 - 1
@@ -93,7 +94,8 @@ class Candidate:
 
 @dataclass
 class Follower:
-    """The member fetches from the leader of its epoch."""
+    """The member fetches from the leader of its epoch. At `voter_change_ms` it next compares itself with the voters of
+    the log, and asks the leader to add or update it if need be."""
 
     epoch: int
     leader_id: int
@@ -101,6 +103,7 @@ class Follower:
     deadline_ms: int
     has_updated_leader: bool = False
     download: SnapshotDownload | None = None
+    voter_change_ms: int | None = None
     voted_directory_id: uuid.UUID | None = None
 
 
@@ -128,6 +131,18 @@ class ReplicaProgress:
 
 
 @dataclass
+class VoterChange:
+    """A change of the voters that the leader has begun: an added `voter`, or a removal. `offset` is that of its record
+    once that is appended; without `is_acknowledged_late` the response was sent then."""
+
+    respond: Callable[[dict[str, Any]], None]
+    deadline_ms: int
+    voter: Voter | None = None
+    offset: int | None = None
+    is_acknowledged_late: bool = True
+
+
+@dataclass
 class Leader:
     """The member appends records and tracks replicas. The record at `start_offset` is the epoch's LeaderChange. A
     leader that removes itself from the voters leads until this is committed, as an observer: `own` is its progress."""
@@ -144,6 +159,7 @@ class Leader:
     fetched_voters: set[int] = field(default_factory=set)
     announced_ms: dict[int, int] = field(default_factory=dict)
     high_watermark: int = -1
+    change: VoterChange | None = None
 
     def update_voters(self, voter_set: VoterSet, own_key: ReplicaKey) -> None:
         """Track the voters of another voter set: new ones were observers or are unknown, removed ones are observers."""

@@ -28,6 +28,7 @@ from kafkatools.core.broker.metadata.quorum import (
     raft_polls,
     raft_requests,
     raft_responses,
+    voter_changes,
 )
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
@@ -52,7 +53,7 @@ from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog, Records
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.quorum.voter_set import Address, ReplicaKey, VoterSet
 from kafkatools.core.broker.server.channels import PeerChannel
-from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController
+from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController, NotLeaderOrFollower
 from kafkatools.core.protocol.entities import Entity
 
 if TYPE_CHECKING:
@@ -141,6 +142,15 @@ class Raft:
         return self.voter_set.has(self.own_key)
 
     @property
+    def may_stand(self) -> bool:
+        """Return whether this node may stand for election: a voter, or one whose removal may not be committed. Then no
+        other voter has a log as long as this one's, perhaps, so only this node can win an election."""
+        history = self.log.voters
+        if self.is_voter or history.last_offset is None or history.last_offset < self.high_watermark:
+            return self.is_voter
+        return history.at(history.last_offset).has(self.own_key)
+
+    @property
     def kraft_version(self) -> int:
         """The kraft.version of the log; 0 for a static quorum."""
         return self.log.voters.last.kraft_version
@@ -164,7 +174,7 @@ class Raft:
     def is_shut_down(self) -> bool:
         """Return whether the owner may stop this member: its disk has failed, or after `shut_down` another voter leads.
         An observer or the only voter has to wait for no one."""
-        has_left = not self.is_voter or not self.other_voters or self.leader_id not in (None, self.node_id)
+        has_left = not self.may_stand or not self.other_voters or self.leader_id not in (None, self.node_id)
         return self.failure is not None or (self.is_shutting_down and has_left)
 
     @property
@@ -281,6 +291,19 @@ class Raft:
         watermark or another leader, or the max wait has passed. Raises `failure` at and after a disk error."""
         self._handle(lambda raft, request: raft_requests.fetch(raft, request, respond), entity, now_ms)
 
+    def handle_add_voter(self, entity: Entity, now_ms: int, respond: Callable[[wire.Fields], None]) -> None:
+        """Handle AddRaftVoter. `respond` gets the response's fields, at once or when the change is committed. Raises
+        `failure` from a disk error on."""
+        self._handle(lambda raft, request: voter_changes.add_voter(raft, request, respond), entity, now_ms)
+
+    def handle_remove_voter(self, entity: Entity, now_ms: int, respond: Callable[[wire.Fields], None]) -> None:
+        """Handle RemoveRaftVoter, as `handle_add_voter` does AddRaftVoter."""
+        self._handle(lambda raft, request: voter_changes.remove_voter(raft, request, respond), entity, now_ms)
+
+    def handle_update_voter(self, entity: Entity, now_ms: int) -> wire.Fields:
+        """Handle an UpdateRaftVoter request; return the response's fields. Raises `failure` from a disk error on."""
+        return self._handle(voter_changes.update_voter, entity, now_ms)
+
     def _handle(self, handler: Callable[[Member, Any], _Result], entity: Entity, now_ms: int) -> _Result:
         """Run the handler of a request and return its result. Raises `failure`, which a disk error sets."""
         if self.failure is not None:
@@ -303,6 +326,8 @@ class Raft:
     def become(self, state: State) -> None:
         """Write the election state to disk, then enter the state."""
         directory_id = getattr(state, "voted_directory_id", None)
+        if isinstance(state, Leader) and self.is_dynamic:
+            directory_id = self.settings.directory_id
         self._store(ElectionState(state.epoch, state.leader_id, state.voted_id, directory_id))
         self._enter(state)
 
@@ -312,6 +337,8 @@ class Raft:
     def _enter(self, state: State) -> None:
         if isinstance(self.state, Follower) and self.state.download is not None:
             self.state.download.abandon()
+        if isinstance(self.state, Leader):
+            voter_changes.end_change(self.state, NotLeaderOrFollower)
         self.state = state
         self.requests.forget()
         self._must_tick = True
@@ -321,7 +348,7 @@ class Raft:
         Candidate member keeps its election deadline unless it votes here. An observer has none."""
         state = self.state
         deadline_ms = NEVER
-        if self.is_voter:
+        if self.may_stand:
             deadline_ms = self.now_ms + self.random_election_timeout()
             if isinstance(state, Unattached | Prospective | Candidate) and voted is None:
                 deadline_ms = state.deadline_ms
@@ -452,6 +479,8 @@ class Raft:
     def _take_answers(self) -> None:
         for response in self.requests.take_responses():
             entity = response.entity
+            if entity is None and response.api_key == wire.API_VERSIONS:
+                voter_changes.versions_received(self, response.node_id, None)
             is_settled = entity is not None and raft_responses.handle(self, response.node_id, response.api_key, entity)
             self.requests.settle(response, self.now_ms, is_settled=is_settled)
 
@@ -472,6 +501,7 @@ class Raft:
         """Advance the leader's high watermark if a majority has more, and answer the waiting fetches."""
         if state.advance_high_watermark():
             self.note_high_watermark(state.high_watermark)
+            voter_changes.note_high_watermark(state)
             raft_requests.complete_parked(self)
 
     def note_high_watermark(self, offset: int) -> None:

@@ -177,3 +177,12 @@ def snapshot_response(position: Position, voters: Voters, partition: Fields) -> 
         "topics": [{"name": METADATA_TOPIC, "partitions": [fields]}],
         "node_endpoints": _node_endpoints(position, voters),
     }
+
+
+def update_response(position: Position, voters: Voters, error_code: int) -> Fields:
+    """Build an UpdateRaftVoter response."""
+    address = {"host": "", "port": 0}
+    for endpoint in _node_endpoints(position, voters):
+        address = {"host": endpoint["host"], "port": endpoint["port"]}
+    leader = {**position.wire_fields, **address}
+    return {"throttle_time": 0, "error_code": error_code, "current_leader": leader}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
+from kafkatools.core.broker.metadata.quorum import voter_changes
 from kafkatools.core.broker.metadata.quorum.leadership import note_leader
 from kafkatools.core.broker.metadata.quorum.member import Member
 from kafkatools.core.broker.metadata.quorum.quorum_states import (
@@ -25,9 +26,11 @@ from kafkatools.core.errors import (
     BrokerNotAvailable,
     CorruptRecord,
     FencedLeaderEpoch,
+    InvalidVoterKey,
     KafkaError,
     KafkaStorageError,
     NotLeaderOrFollower,
+    RequestTimedOut,
     SnapshotNotFound,
     UnknownLeaderEpoch,
     error_from_code,
@@ -38,6 +41,8 @@ from kafkatools.core.protocol.entities import Entity
 def handle(raft: Member, node_id: int, api_key: int, entity: Entity) -> bool:
     """Handle a response: apply its epoch and leader, then its result. Returns whether it settles the request; else it
     must be repeated. An unexpected error is reported to the listener."""
+    if api_key in _OF_VOTER_CHANGES:
+        return _OF_VOTER_CHANGES[api_key](raft, node_id, entity)
     if entity.error_code:
         return _unexpected(raft, node_id, int(entity.error_code))
     for point in getattr(entity, "node_endpoints", None) or ():
@@ -52,17 +57,23 @@ def handle(raft: Member, node_id: int, api_key: int, entity: Entity) -> bool:
         return settled
     if partition.error_code:
         return _unexpected(raft, node_id, int(partition.error_code))
+    _note_election(raft, node_id, api_key, partition)
+    return True
+
+
+def _note_election(raft: Member, node_id: int, api_key: int, partition: Entity) -> None:
+    """Note a voter's vote, or that it knows of this leader's election or resignation."""
     if api_key == wire.VOTE:
         _voted(raft, node_id, is_granted=bool(partition.vote_granted))
     elif api_key == wire.BEGIN_QUORUM_EPOCH and isinstance(raft.state, Leader):
         raft.state.announced_ms[node_id] = raft.now_ms
     elif api_key == wire.END_QUORUM_EPOCH and isinstance(raft.state, Resigned):
         raft.state.unacknowledged.discard(node_id)
-    return True
 
 
 def _unexpected(raft: Member, node_id: int, error_code: int) -> bool:
-    if error_code != BrokerNotAvailable.code:
+    # A voter with a new disk has another directory id, until the voters are changed.
+    if error_code not in (BrokerNotAvailable.code, InvalidVoterKey.code):
         message = f"Quorum member {node_id} responded with error code {error_code}"
         raft.fault(error_from_code(error_code, message) or KafkaError(message))
     return False
@@ -129,7 +140,7 @@ def _fetched(raft: Member, node_id: int, entity: Entity) -> bool:
     if partition.error_code:
         return _unexpected(raft, node_id, int(partition.error_code))
     state = raft.state
-    if not isinstance(state, Follower) or node_id != state.leader_id:
+    if not isinstance(state, Follower) or not _is_leader(state, node_id):
         return True
     diverging, snapshot_id = partition.diverging_epoch, partition.snapshot_id
     if diverging.epoch >= 0:
@@ -143,6 +154,12 @@ def _fetched(raft: Member, node_id: int, entity: Entity) -> bool:
     if is_done:
         _note_leader_contact(raft, state)
     return is_done
+
+
+def _is_leader(state: Follower, node_id: int) -> bool:
+    """Return whether a response without an error is the leader's: also that of a bootstrap server, whose node id is not
+    known, since only the leader responds so."""
+    return node_id == state.leader_id or node_id < 0
 
 
 def _note_leader_contact(raft: Member, state: Follower) -> None:
@@ -200,7 +217,7 @@ def _snapshot_fetched(raft: Member, node_id: int, entity: Entity) -> bool:
     if isinstance(partition, bool):
         return partition
     state = raft.state
-    if not isinstance(state, Follower) or node_id != state.leader_id or state.download is None:
+    if not isinstance(state, Follower) or not _is_leader(state, node_id) or state.download is None:
         return True
     sent_id = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
     if partition.error_code or sent_id != state.download.snapshot_id or partition.position != state.download.size_bytes:
@@ -231,6 +248,31 @@ def _finish_snapshot(raft: Member, state: Follower) -> bool:
     return True
 
 
+def _voter_updated(raft: Member, node_id: int, entity: Entity) -> bool:
+    """Apply the epoch and leader of an UpdateRaftVoter response. The request is sent again after a fetch time-out if
+    the log has no such change by then."""
+    leader = entity.current_leader
+    if leader.leader_id >= 0:
+        raft.addresses.note(leader.leader_id, (leader.host, leader.port))
+        if leader.leader_epoch >= raft.epoch:
+            note_leader(raft, leader.leader_epoch, leader.leader_id)
+    return True
+
+
+def _voter_asked(raft: Member, node_id: int, entity: Entity) -> bool:
+    """Report why the leader did not add or remove this node as a voter; it is asked again after a fetch time-out."""
+    if entity.error_code not in (0, RequestTimedOut.code, NotLeaderOrFollower.code):
+        message = f"The leader {node_id} did not change the voters: {entity.error_message or ''}"
+        raft.fault(error_from_code(int(entity.error_code), message) or KafkaError(message))
+    return True
+
+
+_OF_VOTER_CHANGES: dict[int, Callable[[Member, int, Entity], bool]] = {
+    wire.API_VERSIONS: voter_changes.versions_received,
+    wire.UPDATE_RAFT_VOTER: _voter_updated,
+    wire.ADD_RAFT_VOTER: _voter_asked,
+    wire.REMOVE_RAFT_VOTER: _voter_asked,
+}
 _HANDLERS: dict[int, Callable[[Member, int, Entity], bool]] = {
     wire.FETCH: _fetched,
     wire.FETCH_SNAPSHOT: _snapshot_fetched,

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey, ensure_sole_voter, voter_set
-from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.errors import InvalidRequest, KafkaError, KafkaStorageError, UnsupportedVersion
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription
     from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog, Records
-    from kafkatools.core.protocol.entities import Entity
+    from kafkatools.core.protocol.entities import Entity, Fields
 
 
 class SoleVoter:
@@ -81,6 +81,23 @@ class SoleVoter:
     def append(self, records: Records, wall_ms: int) -> int:
         """Append and commit records as one batch. Returns the offset of the first. Raises KafkaStorageError."""
         return self._log.append(records, self.epoch, wall_ms)
+
+    def handle_add_voter(self, entity: Entity, now_ms: int, respond: Callable[[Fields], None]) -> None:
+        """Refuse AddRaftVoter: a node alone has no listener on which another voter could reach it."""
+        self._refuse("adding", respond)
+
+    def handle_remove_voter(self, entity: Entity, now_ms: int, respond: Callable[[Fields], None]) -> None:
+        """Refuse RemoveRaftVoter: this node is the only voter."""
+        self._refuse("removing", respond)
+
+    def _refuse(self, doing: str, respond: Callable[[Fields], None]) -> None:
+        message = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
+        error: type[KafkaError] = UnsupportedVersion
+        if self.kraft_version > 0:
+            error = InvalidRequest
+            setting = "set controller.quorum.bootstrap.servers and start it again"
+            message = f"Node {self.node_id} serves its quorum alone. To change its voters, {setting}"
+        respond({"error_code": error.code, "error_message": message})
 
     def describe(self, now_ms: int) -> QuorumDescription:
         """Describe the quorum: the only voter leads and has every record."""

@@ -7,10 +7,10 @@ import pytest
 from kafkatools.core.broker.server.apis import BROKER_APIS, CONTROLLER_APIS, FORWARDED, TABLE
 from kafkatools.core.protocol.api_versions import ApiKey, is_flexible, versions_of
 
-# Of ControllerApis in Apache Kafka 4.3, those for dynamic voters and (de)registration of streams apart.
+# Of ControllerApis in Apache Kafka 4.3, those for (de)registration of streams apart.
 OF_APACHE_KAFKA = {
     1, 17, 18, 19, 20, 29, 30, 31, 32, 33, 36, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 52, 53, 54, 55, 56, 57, 58, 59,
-    60, 62, 63, 64, 67, 70, 73,
+    60, 62, 63, 64, 67, 70, 73, 80, 81, 82,
 }  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def test_an_observer_gets_everything_and_never_counts() -> None:
     assert simulation.nodes[4].names == leader.names
     described = leader.raft.describe(simulation.now_ms)
     assert [each.replica_id for each in described.observers] == [4]
-    for voter in simulation.voters:
+    for voter in simulation.static_voters:
         if voter != leader.node_id:
             simulation.nodes[voter].crash()
     before = leader.raft.high_watermark
