@@ -52,7 +52,13 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.principal is not None and subject.kind not in _WITH_ACLS:
         raise UsageError(f"--principal is for a {', '.join(_WITH_ACLS[:-1])} or {_WITH_ACLS[-1]}")
     from kafkatools.core.admin.client import AdminClient
-    from kafkatools.tools.diagnosis.answer import answer_lines, command_line, default_interval_s, needs_time
+    from kafkatools.tools.diagnosis.answer import (
+        answer_lines,
+        command_line,
+        default_interval_s,
+        needs_time,
+        unseen_lines,
+    )
     from kafkatools.tools.diagnosis.collecting import TIMEOUT_MS, Collecting
     from kafkatools.tools.diagnosis.verdict import verdicts
 
@@ -82,8 +88,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     else:
         for text in answer_lines(obs, found, line):
             console.print(text)
-        for text in obs.unknown:
-            console.error(f"Could not see: {text}")
+        for text in unseen_lines(obs, found):
+            console.error(text)
     return ExitStatus.FINDINGS if found else ExitStatus.FAILED if obs.unknown else ExitStatus.OK
 
 
@@ -98,7 +104,7 @@ def _subject(operands: Sequence[str]) -> Subject:
         import difflib
 
         similar = difflib.get_close_matches(kind, _KINDS, 1)
-        hint = f"Did you mean {similar[0]}?" if similar else ""
+        hint = f"Did you mean {similar[0]}?" if similar else f"Write the kind first, such as kt why topic {kind}."
         raise UsageError(f"Unknown kind '{kind}': kt why takes {', '.join(_KINDS)}, or nothing", hint)
     if len(operands) < 2 or not operands[1]:
         raise UsageError(f"The name is missing: kt why {kind} {_KINDS[kind]}")

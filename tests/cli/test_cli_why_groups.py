@@ -403,7 +403,7 @@ def existing(bootstrap: str) -> str:
         (("topic", "inventry"), "Topic 'inventry' does not exist. Similar names: inventory"),
         (("partition", "inventory-7"), "Topic inventory has no partition 7: its only partition is 0"),
         (("broker", "9"), "Broker '9' does not exist: the brokers are 1"),
-        (("transaction", "nobody"), "Transaction 'nobody' does not exist"),
+        (("transaction", "nobody"), "Transactional id 'nobody' does not exist"),
     ],
 )
 def test_names_that_do_not_exist(bootstrap: str, existing: str, words: tuple[str, ...], message: str) -> None:

@@ -15,6 +15,7 @@ from support.live_groups import GroupClient
 from support.raw_transactions import RawProducer
 from support.why import Between, healthy, make_topic, only_cause, why
 
+from kafkatools import EmbeddedBroker
 from kafkatools.core.admin.acls import Acl, create_acls
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
@@ -48,7 +49,7 @@ def test_an_open_transaction_holds_a_partition(bootstrap: str) -> None:
         for words in (("topic", "held"), ("partition", "held-1")):
             verdict = only_cause(bootstrap, *words, clock=MINUTE)
             assert verdict["cause"] == "transaction-open"
-            assert "transactional id held-1 holds the last stable offset of held-1 for 60 s" in verdict["sentence"]
+            assert "transactional id held-1 has held the last stable offset of held-1 for 60 s" in verdict["sentence"]
         healthy(bootstrap, "partition", "held-0", clock=MINUTE)
         producer.end(committed=True)
     healthy(bootstrap, "topic", "held", clock=MINUTE)
@@ -165,10 +166,30 @@ def test_one_snapshot_of_a_cluster_says_what_is_unknown(tmp_path: pathlib.Path) 
         once = run_kt("why", "--bootstrap-server", address)
         twice = run_kt("why", "--bootstrap-server", address, "--interval", "0.1")
     assert once.status is ExitStatus.OK and once.out.splitlines() == [
-        "Nothing is stuck: the cluster.",
-        "  Lag in 1 of 1 group; whether offsets are committed is unknown with one snapshot (--interval).",
+        "No problem found: the cluster.",
+        "  Lag in 1 of 1 group; with --interval 10 kt why also finds those that commit no offsets.",
     ]
     assert twice.status is ExitStatus.FINDINGS and twice.out.startswith("Group reads has no members")
+
+
+def test_a_principal_without_an_authorizer_to_limit_it(bootstrap: str) -> None:
+    make_topic(bootstrap, "free")
+    words = ("why", "topic", "free", "--principal", "User:alice", "--bootstrap-server", bootstrap)
+    ran = run_kt(*words, "--interval", "0")
+    assert ran.status is ExitStatus.OK and ran.out.splitlines() == [
+        "No problem found: topic free.",
+        "  The cluster has no authorizer, so no ACL limits User:alice.",
+    ]
+
+
+def test_slow_responses_are_no_missing_controller(tmp_path: pathlib.Path) -> None:
+    with EmbeddedBroker(directory=str(tmp_path)) as broker:
+        make_topic(broker.bootstrap, "late")
+        with broker.faults.add("delay", delay_ms=1_200, api="DescribeQuorum"):
+            status, answer = why(broker.bootstrap)
+    # The reassignments are not known: their request waits behind the other one.
+    assert (status, answer["verdict"]) == (ExitStatus.FAILED, None)
+    assert [text.partition(":")[0] for text in answer["unknown"]] == ["reassignments"]
 
 
 def test_no_broker() -> None:

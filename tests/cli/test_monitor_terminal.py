@@ -151,7 +151,7 @@ def test_names_are_shown_as_text(bootstrap: str) -> None:
         await shown.until_shown("(no member)")
         assert "Groups > group [red]x\\x1b[2J\\u202e" in shown.lines[3]
         await shown.press("w")
-        await shown.until_shown("Nothing is stuck: group [red]x\\x1b[2J\\u202e.")
+        await shown.until_shown("No problem found: group [red]x\\x1b[2J\\u202e.")
 
     show(bootstrap, story)
 
@@ -256,7 +256,7 @@ def test_why_is_asked_about_the_selected_row(bootstrap: str) -> None:
         assert shown.lines[3].startswith("Brokers"), "the other keys still work"
         assert "kt why" not in shown.text, "the panel was of a row of the former view"
         await shown.press("w")
-        await shown.until_shown("kt why: broker 1", "Nothing is stuck: broker 1.")
+        await shown.until_shown("kt why: broker 1", "No problem found: broker 1.")
         await shown.press("escape")
         assert "kt why" not in shown.text
 

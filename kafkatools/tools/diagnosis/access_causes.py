@@ -34,7 +34,7 @@ def _permission(acls: tuple[Acl, ...], kind: str, name: str, principal: str, ope
 
 def permission_missing(obs: Observations) -> Iterator[Finding]:
     """The principal of --principal may not do what the subject needs, as far as ACLs say."""
-    if not obs.acls:
+    if obs.acls is None:
         return
     kind = obs.subject.kind
     needs = [("GROUP", obs.subject.name, "READ")] if kind == GROUP else []

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from kafkatools.tools.diagnosis.findings import count
 from kafkatools.tools.diagnosis.group_causes import commit_lines, lag_text
@@ -41,21 +41,31 @@ def answer_lines(obs: Observations, found: Sequence[Verdict], line: Callable[[Se
     words of a command."""
     if not found:
         groups = obs.view.groups if obs.subject.kind == GROUP else ()
-        text = "No cause found" if obs.unknown else "Nothing is stuck"
+        text = "No problem found in what was visible" if obs.unknown else "No problem found"
         lines = [f"{text}: {obs.subject.text}.", *(f"  {lag_text(obs, group)}." for group in groups)]
         lines += [f"  {text}." for text in commit_lines(obs)]
+        if obs.principal and obs.acls is None and not any(text.startswith("ACLs: ") for text in obs.unknown):
+            lines.append(f"  The cluster has no authorizer, so no ACL limits {obs.principal}.")
         lagging = [group for group in obs.view.groups if group.least_lag] if not groups and obs.earlier is None else []
         if lagging:
             counted = f"{len(lagging)} of {count(len(obs.view.groups), 'group')}"
-            lines.append(
-                f"  Lag in {counted}; whether offsets are committed is unknown with one snapshot (--interval)."
-            )
+            lines.append(f"  Lag in {counted}; with --interval 10 kt why also finds those that commit no offsets.")
         return lines
     lines = [f"{found[0].finding.sentence}.", *(f"  {text}" for text in found[0].finding.evidence)]
     lines += [f"What to do: {found[0].cause.remedy}", *_commands(found[0], line)]
     for other in found[1:]:
         lines += [f"Also: {other.finding.sentence}.", *(f"  {text}" for text in _commands(other, line))]
     return lines
+
+
+def unseen_lines(obs: Observations, found: Sequence[Verdict]) -> list[str]:
+    """Return a line for each thing that could not be seen, without those that are evidence of a verdict already."""
+    evidence = {text for verdict in found for text in verdict.finding.evidence}
+    return [f"Could not see: {text}" for text in obs.unknown if not _is_in(text, evidence)]
+
+
+def _is_in(text: str, evidence: Collection[str]) -> bool:
+    return text in evidence or text.partition(": ")[2] in evidence
 
 
 def _commands(verdict: Verdict, line: Callable[[Sequence[str]], str]) -> list[str]:

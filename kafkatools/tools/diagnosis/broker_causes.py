@@ -55,7 +55,7 @@ def _finding(
         for group in obs.view.groups
         if any((part.topic, part.partition) in keys for part in group.partitions or ())
     ]
-    text = f"{count(len(keys), 'partition')} {'suffers' if len(keys) == 1 else 'suffer'} from it"
+    text = f"{count(len(keys), 'partition')} {'is' if len(keys) == 1 else 'are'} affected"
     lines = (*evidence, f"{text}: {partition_names(keys)}") if keys else evidence
     return Finding(sentence, lines, command, places(("broker", broker), affected, partition_places(keys)))
 
@@ -74,7 +74,7 @@ def broker_offline(obs: Observations) -> Iterator[Finding]:
             obs,
             broker,
             f"Broker {broker}{where} is not alive: it is {state}, the controller gets no heartbeat from it",
-            (f"{count(sum(b.is_alive for b in obs.view.brokers), 'broker')} of {len(used | registered.keys())} alive",),
+            (f"{sum(b.is_alive for b in obs.view.brokers)} of {count(len(used | registered.keys()), 'broker')} alive",),
             "doctor",
         )
 
@@ -92,7 +92,11 @@ def broker_silent(obs: Observations) -> Iterator[Finding]:
             obs,
             broker.id,
             f"Broker {broker.id} ({broker.host}:{broker.port}) does not respond, "
-            + ("although the controller counts it as alive" if has_controller else "and no controller replaces it"),
+            + (
+                "although the controller counts it as alive"
+                if has_controller
+                else "and there is no active controller to replace it"
+            ),
             tuple(errors[:1]),
             "doctor",
         )

@@ -56,8 +56,8 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "broker-silent",
         "A broker does not respond",
-        "The controller counts the broker as alive, but it answers no request: it hangs or is unreachable.",
-        "Try its address with kt doctor; look for a paused process, a full disk or a firewall.",
+        "The controller counts the broker as alive, but it answers no request in time: hanging, slow or unreachable.",
+        "Try its address with kt doctor; look for a paused or slow process, a full disk, a firewall or a slow network.",
         _ALL,
         broker_causes.broker_silent,
         (*_REPLICAS, *_STOPPED, "coordinator-unavailable", "voter-behind"),
@@ -311,8 +311,8 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "consumer-stalled",
         "Members commit nothing",
-        "Members have partitions with lag and send heartbeats, but commit no offset: their processing hangs.",
-        "Take a stack trace of the consumer; look at what it calls for each record.",
+        "Members with lag commit no offset: their processing hangs, or they were killed and their session still lasts.",
+        "Take a stack trace of the consumer; one that was killed stays a member until its session timeout.",
         _GROUPS,
         group_causes.stalled,
     ),

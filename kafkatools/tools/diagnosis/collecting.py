@@ -36,10 +36,12 @@ from kafkatools.tools.diagnosis.observations import (
 )
 from kafkatools.tools.diagnosis.subjects import Subjects
 from kafkatools.tools.monitor.collector import DEFAULT_PATIENCE_MS, ClusterCollector
-from kafkatools.tools.monitor.view import ClusterView, Problem
+from kafkatools.tools.monitor.view import NO_BROKER, ClusterView, Problem
 
 TIMEOUT_MS = 5000
 """How long a source waits for a broker or a coordinator."""
+LATE_MS = 2500
+"""How much longer than a snapshot the controller may take before it counts as missing."""
 MAX_BATCHES = 20
 """The number of partitions whose next batch is read: those with the largest lag. Of partitions that the group did not
 commit since the first snapshot, as many more."""
@@ -69,7 +71,7 @@ class Collecting(Closing):
         broker describes the cluster, CommandError for a subject that does not exist."""
         self._unknown = []
         collector = self._collector or self._prepare()
-        view = collector.collect()
+        view = self._with_late_quorum(collector.collect())
         if self._subject.kind == BROKER:
             _ensure_broker(view, int(self._subject.name))
         with_groups = self._subject.kind in (CLUSTER, GROUP)
@@ -102,6 +104,19 @@ class Collecting(Closing):
             )
         self._first = self._first or found
         return found._replace(unknown=tuple(dict.fromkeys(self._unknown)))
+
+    def _with_late_quorum(self, view: ClusterView) -> ClusterView:
+        """Return the view with a controller that responded too late for the snapshot: slow brokers are no reason to
+        report that it is missing."""
+        responding = [broker.id for broker in view.brokers if broker.is_responding]
+        if view.controller != NO_BROKER or not responding:
+            return view
+        with self._connect() as admin, suppress(KafkaError):
+            quorum = sources.late_quorum(admin, responding, LATE_MS)
+            if quorum is not None:
+                problems = tuple(problem for problem in view.problems if problem.what != "quorum")
+                return view._replace(controller=quorum.leader_id, quorum=quorum, problems=problems)
+        return view
 
     def _prepare(self) -> ClusterCollector:
         """Look the subject up and open the collector. Raises CommandError, KafkaError."""

@@ -68,13 +68,19 @@ def names(items: Sequence[object]) -> str:
 
 
 def partition_names(keys: Iterable[TopicPartition]) -> str:
-    """Return the first three partitions and how many more there are."""
-    return names([f"{topic}-{partition}" for topic, partition in keys])
+    """Return the first three partitions, internal topics last, and how many more there are."""
+    shown = sorted(keys, key=lambda key: key[0].startswith("__"))
+    return names([f"{topic}-{partition}" for topic, partition in shown])
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: `1 member`, `3 members`."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def waiting_records(number: int) -> str:
+    """Return how many records wait: `1 record waits`, `1,200 records wait`."""
+    return "1 record waits" if number == 1 else f"{number:,} records wait"
 
 
 def duration(ms: float) -> str:

@@ -16,6 +16,7 @@ from kafkatools.tools.diagnosis.findings import (
     partition_names,
     partition_places,
     places,
+    waiting_records,
 )
 from kafkatools.tools.diagnosis.observations import GROUP, NextBatch, Observations, TopicPartition, committed
 from kafkatools.tools.monitor.view import GroupPartition, GroupView
@@ -54,6 +55,8 @@ def lag_text(obs: Observations, group: GroupView) -> str:
         return "The lag is unknown"
     total = f"{group.least_lag:,}" if group.is_lag_known else f"at least {group.least_lag:,}"
     before = obs.before(group.group_id)
+    if group.is_lag_known and not group.least_lag and before is None:
+        return "Lag 0"
     if before is None or not (before.is_lag_known and group.is_lag_known):
         return f"Lag {total}; whether it grows is unknown with one snapshot"
     return f"Lag {total}, {group.least_lag - before.least_lag:+,} in {obs.seconds or 0:.1f} s"
@@ -233,8 +236,8 @@ def members_without_partitions(obs: Observations) -> Iterator[Finding]:
             continue
         if not any(member.assignment or member.target_assignment for member in description.members):
             yield Finding(
-                f"Group {group.group_id} has {count(len(description.members), 'member')} and assigned none of them a "
-                "partition: they subscribe to no existing topic",
+                f"Group {group.group_id} has {count(len(description.members), 'member')} without any partition: no "
+                "subscribed topic exists",
                 (*map(member_text, description.members[:3]), lag_text(obs, group)),
                 members_command(group),
                 places(("group", group.group_id)),
@@ -251,7 +254,7 @@ def partition_unassigned(obs: Observations) -> Iterator[Finding]:
         if waiting and not _moved(obs, group, keys_of(waiting)):
             yield Finding(
                 f"No member of group {group.group_id} has {partition_names(keys_of(waiting))}, where "
-                f"{sum(part.lag or 0 for part in waiting):,} records wait",
+                f"{waiting_records(sum(part.lag or 0 for part in waiting))}",
                 (*map(member_text, description.members[:3]), lag_text(obs, group)),
                 members_command(group),
                 places(("group", group.group_id), partition_places(keys_of(waiting))),
@@ -291,7 +294,7 @@ def stalled(obs: Observations) -> Iterator[Finding]:
         members = [] if description is None else [member_text(member) for member in description.members[:3]]
         yield Finding(
             f"Group {group.group_id} committed nothing in {obs.seconds or 0:.1f} s although it has "
-            f"{count(group.members, 'member')} and {group.least_lag:,} records wait in {partition_names(waiting)}",
+            f"{count(group.members, 'member')} and {waiting_records(group.least_lag)} in {partition_names(waiting)}",
             (lag_text(obs, group), *members, *_next_records(obs, group), *commit_lines(obs)),
             members_command(group),
             places(("group", group.group_id), partition_places(waiting)),
@@ -320,7 +323,7 @@ def partition_stalled(obs: Observations) -> Iterator[Finding]:
             batch = obs.batches.get((group.group_id, key))
             yield Finding(
                 f"Group {group.group_id} stays at offset {part.committed:,} of {part.topic}-{part.partition}, where "
-                f"{part.lag:,} records wait, although it commits {partition_names(_moved_keys(obs, group))}",
+                f"{waiting_records(part.lag or 0)}, although it commits {partition_names(_moved_keys(obs, group))}",
                 (*record_lines(obs, key, part.committed, batch), *members, lag_text(obs, group), *commit_lines(obs)),
                 _record_command(key, part.committed),
                 places(("partition", key), ("topic", part.topic)),

@@ -43,9 +43,11 @@ def retention_passed(obs: Observations) -> Iterator[Finding]:
         _, part, start = max(lost)
         keys = keys_of(part for _, part, _ in lost)
         command, then = _reset_commands(group, keys, "--to-earliest")
+        deleted = sum(number for number, _, _ in lost)
         yield Finding(
-            f"{sum(number for number, _, _ in lost):,} records of {partition_names(keys)} were deleted before group "
-            f"{group.group_id} consumed them",
+            f"{'1 record' if deleted == 1 else f'{deleted:,} records'} of {partition_names(keys)} "
+            f"{'was' if deleted == 1 else 'were'} deleted before group {group.group_id} consumed "
+            f"{'it' if deleted == 1 else 'them'}",
             (
                 f"{part.topic}-{part.partition}: committed offset {part.committed:,}, log start offset {start:,}",
                 *_deletion_lines(obs, (part.topic, part.partition)),
@@ -94,11 +96,12 @@ def beyond_end(obs: Observations) -> Iterator[Finding]:
             continue
         part = beyond[0]
         end = obs.ends[part.topic, part.partition]
+        others = [f"Also beyond the end: {partition_names(keys_of(beyond[1:]))}"] if len(beyond) > 1 else []
         command, then = _reset_commands(group, keys_of(beyond), "--to-earliest")
         yield Finding(
             f"Group {group.group_id} committed offset {part.committed:,} of {part.topic}-{part.partition}, beyond the "
             f"end of the log ({end.high_watermark:,}): the topic was created again or lost records",
-            (f"The same in {partition_names(keys_of(beyond))}", lag_text(obs, group)),
+            (*others, lag_text(obs, group)),
             command,
             places(("group", group.group_id), partition_places(keys_of(beyond))),
             then,

@@ -15,6 +15,7 @@ from kafkatools.core.admin.configs import BROKER, TOPIC, describe_configs
 from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.admin.groups import SHARE, GroupDescription, NotConsumers, describe_groups, describe_share_groups
 from kafkatools.core.admin.offsets import LATEST, READ_COMMITTED, list_offsets
+from kafkatools.core.admin.quorum import MetadataQuorum, read_quorum
 from kafkatools.core.admin.replication_throttles import BROKER_THROTTLES, TOPIC_THROTTLES
 from kafkatools.core.admin.transactions import (
     ProducerState,
@@ -26,6 +27,7 @@ from kafkatools.core.admin.transactions import (
 from kafkatools.core.errors import GroupIdNotFound, KafkaError, SecurityDisabled, UnknownTopicOrPartition
 from kafkatools.tools.diagnosis.findings import names
 from kafkatools.tools.diagnosis.observations import LogEnds, OpenProducer, TopicPartition
+from kafkatools.tools.monitor.snapshot import controller_requests
 from kafkatools.tools.monitor.view import ClusterView
 
 Connect = Callable[[], AdminClient]
@@ -58,6 +60,18 @@ def in_parallel(connect: Connect, sources: Mapping[str, Source], report: Report)
         if error is not None:
             report(f"{name}: {error}")
     return {name for name, error in outcomes if error is not None}
+
+
+def late_quorum(admin: AdminClient, brokers: Iterable[int], timeout_ms: int) -> MetadataQuorum | None:
+    """Return the controller quorum as the first of these brokers reports it, None if none does within `timeout_ms`.
+    Brokers forward the request, and hold it back while there is no controller."""
+    admin.refresh_cluster(timeout_ms)
+    requests = [controller_requests(broker)["quorum"] for broker in brokers]
+    for response in admin.send_all(requests, admin.deadline_ms(timeout_ms)):
+        quorum = response.error or read_quorum(response.entity)
+        if isinstance(quorum, MetadataQuorum):
+            return quorum
+    return None
 
 
 def group_descriptions(
@@ -182,9 +196,9 @@ def broker_rates(admin: AdminClient, brokers: Iterable[int]) -> dict[int, dict[s
     }
 
 
-def acls_of(admin: AdminClient) -> tuple[Acl, ...]:
-    """Return all ACLs; none if the cluster has no authorizer, which permits everything."""
+def acls_of(admin: AdminClient) -> tuple[Acl, ...] | None:
+    """Return all ACLs, None if the cluster has no authorizer: then everything is permitted."""
     try:
         return tuple(describe_acls(admin))
     except SecurityDisabled:
-        return ()
+        return None

@@ -27,11 +27,14 @@ _NO_TOPICS = ("__consumer_offsets",)
 _MAX_SIMILAR = 3
 
 
-def missing(kind: str, name: str, others: Iterable[str]) -> CommandError:
-    """Return the error for a name that does not exist, with up to three similar names in the same line."""
+def missing(kind: str, name: str, others: Iterable[str], noun: str = "") -> CommandError:
+    """Return the error for a name that does not exist, with up to three similar names in the same line. `noun` is what
+    the sentence calls it, by default its kind."""
     similar = difflib.get_close_matches(name, sorted(others), _MAX_SIMILAR, 0.6)
     hint = f". Similar names: {', '.join(similar)}" if similar else ""
-    return CommandError(f"{kind.capitalize()} '{name}' does not exist{hint}", kind=f"{kind.upper()}_NOT_FOUND")
+    return CommandError(
+        f"{(noun or kind).capitalize()} '{name}' does not exist{hint}", kind=f"{kind.upper()}_NOT_FOUND"
+    )
 
 
 class Subjects:
@@ -97,7 +100,8 @@ class Subjects:
         description = describe_transactions(self._admin, [name])[name]
         if isinstance(description, TransactionalIdNotFound):
             listings = list_transactions(self._admin)
-            raise missing(TRANSACTION, name, [listing.transactional_id for listing in listings.transactions])
+            names = [listing.transactional_id for listing in listings.transactions]
+            raise missing(TRANSACTION, name, names, "transactional id")
         if isinstance(description, KafkaError):
             self._report(f"transaction {name}: {description}")
             return ()

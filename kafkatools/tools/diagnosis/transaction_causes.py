@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkatools.tools.diagnosis.findings import Finding, Place, duration, partition_names, partition_places, places
+from kafkatools.tools.diagnosis.findings import (
+    Finding,
+    Place,
+    count,
+    duration,
+    partition_names,
+    partition_places,
+    places,
+)
 from kafkatools.tools.diagnosis.observations import (
     CLUSTER,
     GROUP,
@@ -47,7 +55,7 @@ def _held(obs: Observations) -> Iterator[tuple[tuple[str, int], OpenProducer, in
         ]
         if age_ms < least_ms or (obs.subject.kind == GROUP and not stopped) or _waits_for_replicas(obs, key, holder):
             continue
-        who = f"group {stopped[0]}" if stopped else "consumers with isolation.level=read_committed"
+        who = f"group {stopped[0]} waits" if stopped else "consumers with isolation.level=read_committed wait there"
         yield key, holder, age_ms, tuple(("group", name) for name in stopped), who
 
 
@@ -68,9 +76,10 @@ def _is_in_subject(obs: Observations, key: tuple[str, int]) -> bool:
 def _stable_evidence(obs: Observations, key: tuple[str, int], holder: OpenProducer) -> tuple[str, ...]:
     end = obs.ends[key]
     producer = holder.producer
+    held = end.high_watermark - end.stable_offset
     return (
-        f"Last stable offset {end.stable_offset:,}, high watermark {end.high_watermark:,}: "
-        f"{end.high_watermark - end.stable_offset:,} records wait",
+        f"Last stable offset {end.stable_offset:,}, high watermark {end.high_watermark:,}: up to "
+        f"{count(held, 'record')} {'is' if held == 1 else 'are'} held back",
         f"Producer id {producer.producer_id}, epoch {producer.producer_epoch}, transaction from offset "
         f"{producer.transaction_start_offset:,}, last record {duration(max(0, obs.now_ms - producer.last_timestamp))} "
         "ago",
@@ -89,8 +98,8 @@ def open_transaction(obs: Observations) -> Iterator[Finding]:
             f"{described.coordinator}",
         )  # fmt: skip
         yield Finding(
-            f"The open transaction of transactional id {name} holds the last stable offset of {key[0]}-{key[1]} for "
-            f"{duration(age_ms)}: {who} waits" + ("" if affected else " there"),
+            f"The open transaction of transactional id {name} has held the last stable offset of {key[0]}-{key[1]} "
+            f"for {duration(age_ms)}: {who}",
             _stable_evidence(obs, key, holder) + more,
             ("transactions", "forceTerminateTransaction", "--transactionalId", name, "--dry-run"),
             places(affected, ("partition", key), ("transaction", name)),
@@ -104,8 +113,8 @@ def hanging_transaction(obs: Observations) -> Iterator[Finding]:
             continue
         start = str(holder.producer.transaction_start_offset)
         yield Finding(
-            f"A hanging transaction of producer {holder.producer.producer_id} holds the last stable offset of "
-            f"{key[0]}-{key[1]} for {duration(age_ms)}: no coordinator will end it, and {who} waits",
+            f"A hanging transaction of producer id {holder.producer.producer_id} has held the last stable offset of "
+            f"{key[0]}-{key[1]} for {duration(age_ms)}: no coordinator will end it, and {who}",
             _stable_evidence(obs, key, holder),
             (
                 *("transactions", "abort", "--topic", key[0], "--partition", str(key[1])),
@@ -124,7 +133,7 @@ def overdue_transaction(obs: Observations) -> Iterator[Finding]:
         if age_ms <= described.timeout_ms + _TimeoutCheckMs:
             continue
         yield Finding(
-            f"The transaction of {name} is open for {duration(age_ms)}, longer than its timeout of "
+            f"The transaction of {name} has been open for {duration(age_ms)}, longer than its timeout of "
             f"{duration(described.timeout_ms)}: its coordinator, broker {described.coordinator}, did not abort it",
             (f"Partitions {partition_names(described.partitions)}",),
             ("transactions", "forceTerminateTransaction", "--transactionalId", name, "--dry-run"),
@@ -142,8 +151,8 @@ def long_transaction(obs: Observations) -> Iterator[Finding]:
         return
     left_ms = described.timeout_ms - age_ms
     yield Finding(
-        f"The producer of {described.transactional_id} neither committed nor aborted its transaction, open for "
-        f"{duration(age_ms)}",
+        f"The producer of transactional id {described.transactional_id} has neither committed nor aborted its "
+        f"transaction, which has been open for {duration(age_ms)}",
         (
             f"Partitions {partition_names(described.partitions)}",
             f"Producer id {described.producer_id}, epoch {described.producer_epoch}",

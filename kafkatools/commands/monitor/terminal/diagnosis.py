@@ -10,7 +10,13 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.diagnosis.answer import answer_lines, command_line, default_interval_s, needs_time
+from kafkatools.tools.diagnosis.answer import (
+    answer_lines,
+    command_line,
+    default_interval_s,
+    needs_time,
+    unseen_lines,
+)
 from kafkatools.tools.diagnosis.collecting import TIMEOUT_MS, Collecting
 from kafkatools.tools.diagnosis.observations import Subject
 from kafkatools.tools.diagnosis.verdict import verdicts
@@ -50,7 +56,7 @@ def diagnose(connection: Connection, subject: Subject, is_cancelled: threading.E
         with Collecting(connection.impatient_admin, subject) as collecting:
             obs = collecting.collect()
             found = verdicts(obs)
-            lines = [*answer_lines(obs, found, connection.line), *(f"Could not see: {text}" for text in obs.unknown)]
+            lines = [*answer_lines(obs, found, connection.line), *unseen_lines(obs, found)]
             interval_s = default_interval_s(subject)
             if found or not interval_s or not needs_time(obs):
                 yield lines
@@ -60,6 +66,6 @@ def diagnose(connection: Connection, subject: Subject, is_cancelled: threading.E
                 return
             obs = collecting.collect()
             found = verdicts(obs)
-            yield [*answer_lines(obs, found, connection.line), *(f"Could not see: {text}" for text in obs.unknown)]
+            yield [*answer_lines(obs, found, connection.line), *unseen_lines(obs, found)]
     except (KafkaError, CommandError) as error:
         yield [f"Could not examine {subject.text}: {error}"]
