@@ -16,6 +16,7 @@ import pytest
 from support.embedded import embedded_broker
 from support.kt import run_kt
 from support.recorded_logs import unpack_log
+from support.spark_cluster import SparkCluster
 from support.waiting import eventually
 
 from kafkatools.commands.pipeline import SUBCOMMANDS
@@ -59,6 +60,24 @@ def test_the_start_of_spark_is_announced(tmp_path: pathlib.Path) -> None:
     assert "Starting" not in done.stdout
     quiet = subprocess.run([*_command(tmp_path / "json"), "--json"], capture_output=True, text=True, check=True)
     assert "Starting" not in quiet.stderr
+
+
+def test_a_job_that_waits_for_executors_tells_why_and_ctrl_c_leaves_no_process(tmp_path: pathlib.Path) -> None:
+    """On a cluster without a worker."""
+    mark = uuid.uuid4().hex
+    with SparkCluster(tmp_path, workers=0) as cluster:
+        command = [*_command(tmp_path / "log")[:-1], cluster.master, "--exact", "--conf", "spark.executor.memory=3g"]
+        environ = {**os.environ, "KT_TEST_MARK": mark}
+        with subprocess.Popen(
+            command, env=environ, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        ) as run:
+            assert run.stderr is not None
+            assert run.stderr.readline() == f"Starting Spark ({cluster.master}) ...\n"
+            told = run.stderr.readline()
+            run.send_signal(signal.SIGINT)
+            assert run.wait(60) == 130
+    assert "none has registered; no worker of the cluster may have 3g of memory" in told
+    eventually(lambda: not _processes_of(mark), 30)
 
 
 @pytest.fixture

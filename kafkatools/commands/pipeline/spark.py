@@ -92,7 +92,7 @@ def session(console: Console, args: Args, values: PipelineValues | None = None) 
         _quiet_root(console)
         is_shared = is_running()
         with starting(console, master or conf.get("spark.master")):
-            spark = open_session("kt pipeline", master, conf, is_verbose=console.is_debug)
+            spark = open_session("kt pipeline", master, conf, is_verbose=console.is_debug, tell=console.note)
         try:
             yield spark
         except (KeyboardInterrupt, BrokenPipeError):
@@ -135,7 +135,8 @@ def _cancel(spark: SparkSession) -> None:
 
 @contextmanager
 def spark_progress(console: Console, spark: SparkSession, label: str, *, prints: bool = True) -> Iterator[Progress]:
-    """Show the number of finished Spark tasks on the terminal. `prints`: rows go to stdout at the same time.
+    """Show the number of finished Spark tasks, the rows read so far and the remaining time on the terminal. `prints`:
+    rows go to stdout at the same time.
 
     With Spark Connect the number is unknown, and only the label is shown.
     """
@@ -147,9 +148,12 @@ def spark_progress(console: Console, spark: SparkSession, label: str, *, prints:
 
 
 def _task_counter(spark: SparkSession, progress: Progress) -> Callable[[], int]:
-    """Return a function that counts finished tasks of the stages seen running since now, and sets the total."""
+    """Return a function that counts finished tasks of the stages seen running since now, sets the total, and puts the
+    rows that finished tasks have read into the label."""
     tracker = spark.sparkContext.statusTracker()
     stages: dict[int, tuple[int, int]] = {}
+    rows: dict[int, int] = {}
+    label = progress.label
 
     def measure() -> int:
         for stage in tracker.getActiveStageIds():
@@ -158,10 +162,23 @@ def _task_counter(spark: SparkSession, progress: Progress) -> Callable[[], int]:
             info = tracker.getStageInfo(stage)
             if info is not None and (finished_tasks < total or not total):
                 stages[stage] = (info.numCompletedTasks, info.numTasks)
+                rows[stage] = _rows_read(spark, stage)
         progress.total = max(1, sum(total for _, total in stages.values()))
+        count = sum(rows.values())
+        progress.label = f"{label}: {count:,} rows" if count else label
         return sum(finished_tasks for finished_tasks, _ in stages.values())
 
     return measure
+
+
+def _rows_read(spark: SparkSession, stage: int) -> int:
+    """Return the number of rows that the finished tasks of a stage have read from sources; 0 if Spark does not know."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return int(spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(stage).inputRecords())
+    except Py4JError:  # Spark has forgotten the stage
+        return 0
 
 
 def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:

@@ -16,12 +16,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from kafkatools.core.install_command import install_command
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.executors import is_local
+from kafkatools.pipeline.run.masters import ensure_reachable
+from kafkatools.pipeline.run.waiting import tell_of_waiting
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JVMView
@@ -44,6 +47,7 @@ _DEFAULTS = {
 }
 """Settings of each session unless `conf` overrides them."""
 
+_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -118,14 +122,20 @@ def ensure_can_start(master: str | None) -> None:
 
 
 def open_session(
-    app_name: str, master: str | None = None, conf: Mapping[str, str] | None = None, *, is_verbose: bool = False
+    app_name: str,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    *,
+    is_verbose: bool = False,
+    tell: Callable[[str], object] | None = None,
 ) -> SparkSession:
     """Open a Spark session with the data sources `kafka-log` and `kt` registered (see `register`). `master` is a Spark
     master URL, or sc://HOST for Spark Connect; None: `spark.master` of `conf`, else local[*].
 
     `conf` overrides the default settings. If the process has a SparkContext, that one is used: `master` and settings
     that cannot change at run time are ignored. Spark Connect takes only `spark.sql.*`. `is_verbose` shows Spark's log
-    on stderr. Raises PipelineError if the session cannot be opened.
+    on stderr. `tell` is called with a line while jobs wait for executors, on another thread. Raises PipelineError if
+    the session cannot be opened, within seconds if the master does not answer.
     """
     ensure_installed()
     if not is_verbose:
@@ -133,9 +143,12 @@ def open_session(
     settings = _DEFAULTS | dict(conf or {})
     master = master or settings.get("spark.master") or DEFAULT_MASTER
     if master.startswith("sc://"):
+        ensure_reachable(master)
         session = _connect(app_name, master, settings)
     else:
         session = _classic(app_name, master, settings, is_verbose)
+        if tell is not None and not is_local(session.sparkContext):
+            tell_of_waiting(session.sparkContext, tell)
     register(session)
     return session
 
@@ -197,6 +210,7 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
             if shared.conf.isModifiable(name):
                 shared.conf.set(name, value)
         return shared
+    ensure_reachable(master)
     java = find_java(os.environ)  # noqa: TID251 - Spark's scripts read only the environment of this process
     os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))  # noqa: TID251
     spark_conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)
@@ -297,9 +311,13 @@ def _quiet_python() -> None:
 
 
 def _last_words(output: IO[bytes]) -> str:
-    """Return the first error line of the output of a JVM that failed to start; empty if there is none."""
+    """Return the innermost cause in the output of a JVM that failed to start, else its first error line; empty if there
+    is none."""
     output.seek(0)
     lines = output.read().decode(errors="replace").splitlines()
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    if causes:
+        return _JAVA_CLASS.sub("", causes[-1]).strip() or causes[-1]
     errors = (line for line in lines if re.match(r"(Error|Exception|Invalid|Unrecognized|.*Exception:)", line))
     return next(errors, "").strip()
 

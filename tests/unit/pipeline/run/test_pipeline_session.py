@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pathlib
 import signal
@@ -49,6 +50,15 @@ def test_java_that_is_missing_or_too_old_is_one_line(tmp_path: pathlib.Path) -> 
         with pytest.raises(PipelineError) as refused:
             session.find_java(environ)
         assert str(refused.value).startswith(message) and "\n" not in str(refused.value)
+
+
+def test_the_innermost_cause_of_a_failed_start_is_told() -> None:
+    output = io.BytesIO(
+        b"Exception in thread main\norg.apache.spark.SparkException: Exception thrown in awaitResult:\n\tat org.X\n"
+        b"Caused by: java.io.IOException: Failed to connect\nCaused by: java.net.ConnectException: Connection refused\n"
+    )
+    assert session._last_words(output) == "Connection refused"
+    assert session._last_words(io.BytesIO(b"some line\nError: no main class\n")) == "Error: no main class"
 
 
 def test_without_pyspark_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
