@@ -10,7 +10,6 @@ A cancelled commit or abort of a transaction continues in the background, and th
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from kafkatools.core.producer.partitioners import Partitioner
     from kafkatools.core.producer.transaction_requests import TransactionalResult
 
-_log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -400,10 +398,10 @@ class Producer(ProducerBase):
         try:
             await self.abort_transaction(timeout_ms)
         except Timeout as error:
-            _log.warning("The transaction is still being aborted: %s", error)
+            self._log.warning("The transaction is still being aborted: %s", error)
             self._unfinished = _Unfinished("abort", self._transactional().begin_abort())
         except KafkaError as error:
-            _log.warning("The transaction could not be aborted: %s", error)
+            self._log.warning("The transaction could not be aborted: %s", error)
 
     async def begin_transaction(self) -> None:
         """Begin a transaction: later records and offsets belong to it. Waits for a commit or abort whose call was

@@ -9,7 +9,6 @@ generation, partitions are reported as lost, not as revoked.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from kafkatools.core.consumer.assignors.assignor import (
@@ -42,8 +41,6 @@ from kafkatools.core.group.subscription_protocol import (
     encode_assignment,
     encode_subscription,
 )
-
-_log = logging.getLogger(__name__)
 
 
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
@@ -333,7 +330,7 @@ class ClassicRebalance(MemberHeartbeats):
         self._parts.metrics.ended(now_ms)
         assigned = [TopicPartition(*part) for part in decode_assignment(data).partitions]
         if not self._parts.subscription.accepts(assigned):
-            _log.warning("An assignment holds topics that are not subscribed: %s", assigned)
+            self._log.warning("An assignment holds topics that are not subscribed: %s", assigned)
             self.request_rejoin("received assignment does not match the current subscription")
             return False
         yield from self._take_over(assigned, generation, now_ms)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.consumer.errors import CorruptBatch, FetchFailed
 from kafkatools.core.consumer.fetch_messages import FetchedPartition
 from kafkatools.core.consumer.subscription import TopicPartition
@@ -67,6 +68,7 @@ class FetchOptions(NamedTuple):
     max_decompressed_bytes: int | None = None
     skip_corrupt: SkipCorrupt | None = None
     pass_over: PassOver | None = None
+    log_prefix: str = ""
 
 
 class FetchedColumns(NamedTuple):
@@ -197,7 +199,9 @@ class CompletedFetch:
                 if self.next_fetch_offset < damaged.next_offset:
                     self._damaged(damaged, error, is_inside=True)
                 else:
-                    _log.warning("A batch of %s has extra bytes after the last record: %s", self.partition, error)
+                    ClientLog(_log, self._options.log_prefix).warning(
+                        "A batch of %s has extra bytes after the last record: %s", self.partition, error
+                    )
             if self._can_join and self._load_run():
                 continue
             batch = self._next_batch()

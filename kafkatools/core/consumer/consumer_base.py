@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkatools.core import config as tables
+from kafkatools.core.client_log import log_prefix
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config import Config
 from kafkatools.core.config.client_settings import Settings, config_of, take_objects
@@ -100,7 +101,13 @@ class ConsumerBase:
         self._pending = PendingRecords()
         self._call_lock = threading.RLock()
         isolation = READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED
-        options = FetchOptions(isolation, config.check_crcs, config.max_decompressed_message_bytes, skip_corrupt)
+        options = FetchOptions(
+            isolation,
+            config.check_crcs,
+            config.max_decompressed_message_bytes,
+            skip_corrupt,
+            log_prefix=log_prefix(config),
+        )
         self._subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(config.auto_offset_reset))
         self._client = new_client(config, self._clock)
         self._leaders = self._client.leaders

@@ -8,7 +8,6 @@ metadata waits for fresh metadata, the remaining topics do not.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Iterable
 
@@ -20,8 +19,6 @@ from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import CommitFailed, KafkaError, StaleMemberEpoch
 from kafkatools.core.group.consumer_membership import ConsumerMembership, MemberState
 from kafkatools.core.group.metadata import ConsumerGroupMetadata
-
-_log = logging.getLogger(__name__)
 
 
 class ConsumerRebalance(MemberHeartbeats):
@@ -60,7 +57,9 @@ class ConsumerRebalance(MemberHeartbeats):
 
     def request_rejoin(self, reason: str) -> None:
         """Log a warning: in KIP-848 groups only the broker starts rebalances."""
-        _log.warning("Ignored a request to rebalance: the consumer protocol has no rebalances on demand (%s)", reason)
+        self._log.warning(
+            "Ignored a request to rebalance: the consumer protocol has no rebalances on demand (%s)", reason
+        )
 
     def leave(self, reason: str, leaves: bool | None = None) -> Steps[None]:
         """Revoke all partitions (as lost without an epoch), reset the membership and send the leave heartbeat without

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.consumer.classic_rebalance import ClassicRebalance
@@ -88,6 +89,7 @@ class GroupConsumer:
         calls `tick`."""
         check_settings(config)
         self._config = config
+        self._log = ClientLog.of(_log, config)
         self._clock = clock
         self._client = client
         self._subscriptions = subscriptions
@@ -230,7 +232,7 @@ class GroupConsumer:
             self._missing.discard(topic)
         elif topic not in self._missing:
             self._missing.add(topic)
-            _log.warning("Topic %s does not exist; group %s waits for it", topic, self._config.group_id)
+            self._log.warning("Topic %s does not exist; group %s waits for it", topic, self._config.group_id)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure or self.channel.take_failure(), None

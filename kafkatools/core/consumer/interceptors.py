@@ -12,6 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.config import Config
 from kafkatools.core.consumer.consumer_records import ConsumerRecords
 from kafkatools.core.consumer.subscription import TopicPartition
@@ -37,7 +38,8 @@ class ConsumerInterceptor(Protocol):
 class ConsumerInterceptors:
     """A consumer's interceptors, called in list order."""
 
-    def __init__(self, interceptors: Sequence[ConsumerInterceptor] = ()) -> None:
+    def __init__(self, interceptors: Sequence[ConsumerInterceptor] = (), log: ClientLog | None = None) -> None:
+        self._log = log or ClientLog(_log, "")
         self._interceptors = tuple(interceptors)
 
     @classmethod
@@ -46,7 +48,7 @@ class ConsumerInterceptors:
         if config.interceptor_classes:
             names = ", ".join(config.interceptor_classes)
             raise ConfigError(f"interceptor.classes={names}: Java classes cannot be loaded; pass objects to Consumer")
-        return cls(interceptors)
+        return cls(interceptors, ClientLog.of(_log, config))
 
     def __bool__(self) -> bool:
         return bool(self._interceptors)
@@ -57,7 +59,7 @@ class ConsumerInterceptors:
             try:
                 records = interceptor.on_consume(records)
             except Exception:  # noqa: BLE001 - an interceptor's failure must not lose the records
-                _log.warning("Error executing interceptor onConsume callback", exc_info=True)
+                self._log.warning("Error executing interceptor onConsume callback", exc_info=True)
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -66,7 +68,7 @@ class ConsumerInterceptors:
             try:
                 interceptor.on_commit(offsets)
             except Exception:  # noqa: BLE001 - the commit has succeeded, also if an interceptor fails
-                _log.warning("Error executing interceptor onCommit callback", exc_info=True)
+                self._log.warning("Error executing interceptor onCommit callback", exc_info=True)
 
     def close(self) -> None:
         """Close all interceptors, logging their errors."""
@@ -74,4 +76,4 @@ class ConsumerInterceptors:
             try:
                 interceptor.close()
             except Exception:  # noqa: BLE001 - the others have to be closed too
-                _log.exception("Failed to close consumer interceptor")
+                self._log.exception("Failed to close consumer interceptor")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.consumer.coordinator_channel import CoordinatorChannel
 from kafkatools.core.consumer.group_subscription import GroupSubscription, ListenerCalls
 from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
@@ -14,8 +15,6 @@ from kafkatools.core.consumer.subscription import SubscriptionState
 from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.consumer_membership import ConsumerMembership
 from kafkatools.core.metrics.membership import RebalanceMetrics
-
-_log = logging.getLogger(__name__)
 
 
 class GroupParts(NamedTuple):
@@ -87,6 +86,7 @@ class MemberHeartbeats:
 
     def __init__(self, parts: GroupParts) -> None:
         self._parts = parts
+        self._log = ClientLog.of(logging.getLogger(type(self).__module__), parts.commits.settings)
         self._commit = CommitBeforeRebalance(parts.commits)
         self._seen_metadata = -1
 
@@ -94,7 +94,7 @@ class MemberHeartbeats:
         """Call the listener for all assigned partitions, as lost or as revoked, and assign none."""
         owned = self._parts.subscriptions.assigned_partitions()
         if owned:
-            _log.info("Giving away all assigned partitions as %s", "lost" if as_lost else "revoked")
+            self._log.info("Giving away all assigned partitions as %s", "lost" if as_lost else "revoked")
             call = self._parts.listener.notify_lost if as_lost else self._parts.listener.notify_revoked
             yield from call(owned)
             self._parts.subscriptions.assign(())

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.consumer import offset_requests
@@ -98,6 +99,7 @@ class OffsetCommits:
         clock: Clock,
     ) -> None:
         self.settings = settings
+        self._log = ClientLog.of(_log, settings)
         self.channel = channel
         self.subscriptions = subscriptions
         self.identity = identity
@@ -147,7 +149,7 @@ class OffsetCommits:
                 self._completed.append(partial(self.on_commit, sent.offsets))
             on_done(None)
             return
-        _log.info("OffsetCommit of %s failed: %s", self.settings.group_id, error)
+        self._log.info("OffsetCommit of %s failed: %s", self.settings.group_id, error)
         if isinstance(error, offset_requests.MOVED):
             self.channel.lookup.mark_unknown()
         elif isinstance(error, UnknownTopicId):
@@ -235,7 +237,7 @@ class OffsetCommits:
             if error is not None and error.retriable and not isinstance(error, RebalanceInProgress):
                 cause, error = error, RetriableCommitFailed()
                 error.__cause__ = cause
-            self._completed.append(partial(_call, callback, requested_offsets, error))
+            self._completed.append(partial(self._call, callback, requested_offsets, error))
 
         self._pending_async += 1
         if not requested_offsets:
@@ -299,7 +301,7 @@ class OffsetCommits:
 
         def on_done(error: KafkaError | None) -> None:
             if error is not None:
-                _log.warning("Auto commit of offsets of %s failed: %s", self.settings.group_id, error)
+                self._log.warning("Auto commit of offsets of %s failed: %s", self.settings.group_id, error)
                 if error.retriable:
                     self._next_auto_ms = min(self._next_auto_ms, self.clock.now_ms() + self.settings.retry_backoff_ms)
             attempt.finish(error)
@@ -321,7 +323,7 @@ class OffsetCommits:
         try:
             yield from self.commit_sync(offsets, max(0, deadline - self.clock.now_ms()))
         except KafkaError as error:
-            _log.warning("The last commit of offsets of %s failed: %s", self.settings.group_id, error)
+            self._log.warning("The last commit of offsets of %s failed: %s", self.settings.group_id, error)
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions of the assigned partitions as offsets to commit, without partitions whose position is
@@ -401,12 +403,11 @@ class OffsetCommits:
             yield from self._turn(deadline)
         return results[0]
 
-
-def _call(callback: CommitCallback | None, offsets: Offsets, error: KafkaError | None) -> None:
-    if callback is not None:
-        callback(offsets, error)
-    elif error is not None:
-        _log.error("An asynchronous commit of offsets failed: %s", error)
+    def _call(self, callback: CommitCallback | None, offsets: Offsets, error: KafkaError | None) -> None:
+        if callback is not None:
+            callback(offsets, error)
+        elif error is not None:
+            self._log.error("An asynchronous commit of offsets failed: %s", error)
 
 
 class NoMembership:

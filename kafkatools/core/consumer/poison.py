@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from kafkatools.core.client_log import ClientLog, log_prefix
 from kafkatools.core.config import Config
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, records_of
@@ -73,8 +74,13 @@ class RecordDecoder:
     """Applies a consumer's deserializers and poison policy to fetched records."""
 
     def __init__(
-        self, key: AnyDeserializer | None, value: AnyDeserializer | None, policy: PoisonPolicy = PoisonPolicy.FAIL
+        self,
+        key: AnyDeserializer | None,
+        value: AnyDeserializer | None,
+        policy: PoisonPolicy = PoisonPolicy.FAIL,
+        prefix: str = "",
     ) -> None:
+        self.log = ClientLog(_log, prefix)
         self._key = _uniform(key)
         self._value = _uniform(value)
         self._policy = policy
@@ -98,6 +104,7 @@ class RecordDecoder:
             _deserializer_of(config.key_deserializer if key is None else key),
             _deserializer_of(config.value_deserializer if value is None else value),
             poison_policy,
+            log_prefix(config),
         )
 
     def __bool__(self) -> bool:
@@ -125,7 +132,7 @@ class RecordDecoder:
                 if self._policy is PoisonPolicy.FAIL:
                     decoded.failures[item.topic_partition] = error
                     return
-                _log.warning("Skipped: %s", error)
+                self.log.warning("Skipped: %s", error)
 
     def decode_record(self, record: ConsumerRecord) -> ConsumerRecord:
         """Deserialize one record. Raises RecordDeserializationError unless the policy is `raw`, which leaves the failed

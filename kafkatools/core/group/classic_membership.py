@@ -15,7 +15,6 @@ Rules:
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,7 +45,6 @@ from kafkatools.core.protocol.api_versions import ApiKey
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
-_log = logging.getLogger(__name__)
 
 PROTOCOL_TYPE = "consumer"
 # JoinGroup is answered when all members have joined, for which the coordinator waits up to the rebalance timeout.
@@ -243,7 +241,7 @@ class ClassicMembership(GroupMember):
         self.heartbeat.forget_request()
 
     def _handle_join_error(self, sent_generation: Generation, error: KafkaError, entity: Entity, now_ms: int) -> None:
-        _log.info("JoinGroup of %s failed: %s", self.group_id, error)
+        self._log.info("JoinGroup of %s failed: %s", self.group_id, error)
         if isinstance(error, MemberIdRequired):
             self.state = MemberState.UNJOINED
             self.generation = Generation(NO_GENERATION, entity.member_id)
@@ -293,7 +291,7 @@ class ClassicMembership(GroupMember):
             self._handle_sync_error(sent_generation, error_for_code(code)(), now_ms)
             return
         if self.generation != sent_generation or self.state is not MemberState.COMPLETING_REBALANCE:
-            _log.info("Ignored a late SyncGroup response of generation %s", sent_generation.generation_id)
+            self._log.info("Ignored a late SyncGroup response of generation %s", sent_generation.generation_id)
             self.request_rejoin("the generation changed before SyncGroup was answered")
             return
         self.state = MemberState.STABLE
@@ -305,7 +303,7 @@ class ClassicMembership(GroupMember):
         self.heartbeat.reset_session(now_ms)
 
     def _handle_sync_error(self, sent_generation: Generation, error: KafkaError, now_ms: int) -> None:
-        _log.info("SyncGroup of %s failed: %s", self.group_id, error)
+        self._log.info("SyncGroup of %s failed: %s", self.group_id, error)
         self.request_rejoin(f"SyncGroup failed: {error.name}")
         if isinstance(error, (UnknownMemberId, IllegalGeneration)):
             if self.generation == sent_generation:
@@ -332,7 +330,7 @@ class ClassicMembership(GroupMember):
         if not self.is_in_group or not self.lookup.is_known:
             return None
         if self.heartbeat.session_expired(now_ms):
-            _log.info("The coordinator of %s was silent for session.timeout.ms", self.group_id)
+            self._log.info("The coordinator of %s was silent for session.timeout.ms", self.group_id)
             self.heartbeat.reset_session(now_ms)
             self.lookup.mark_unknown()
             return None
@@ -365,7 +363,7 @@ class ClassicMembership(GroupMember):
                 self.request_rejoin("group is already rebalancing")
             return
         self.heartbeat.note_failed(now_ms)
-        _log.info("Heartbeat of %s failed: %s", self.group_id, error)
+        self._log.info("Heartbeat of %s failed: %s", self.group_id, error)
         if isinstance(error, (NotCoordinator, CoordinatorNotAvailable)):
             self.lookup.mark_unknown(error)
         elif isinstance(error, (IllegalGeneration, UnknownMemberId)):
@@ -459,7 +457,7 @@ class ClassicMembership(GroupMember):
         return with_group(error, self.group_id)
 
     def _reset_and_rejoin(self, reason: str, keeps_member_id: bool) -> None:
-        _log.info("The member of %s resets its generation: %s", self.group_id, reason)
+        self._log.info("The member of %s resets its generation: %s", self.group_id, reason)
         self._reset(keeps_member_id)
         self.request_rejoin(reason)
         self._needs_prepare = True

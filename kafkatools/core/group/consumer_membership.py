@@ -16,7 +16,6 @@ Rules:
 from __future__ import annotations
 
 import enum
-import logging
 import uuid
 from collections.abc import Mapping
 from functools import partial
@@ -47,7 +46,6 @@ from kafkatools.core.protocol.uuids import random_uuid, uuid_text
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
-_log = logging.getLogger(__name__)
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -238,7 +236,7 @@ class ConsumerMembership(GroupMember):
             self.lookup.mark_unknown(error)
             self.heartbeat.send_now()
         elif isinstance(error, (FencedMemberEpoch, UnknownMemberId)):
-            _log.info("The member %s of %s is fenced: %s", self.member_id, self.group_id, error)
+            self._log.info("The member %s of %s is fenced: %s", self.member_id, self.group_id, error)
             if self.is_in_group:
                 self.state = MemberState.FENCED
                 self.life += 1

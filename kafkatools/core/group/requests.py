@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.coordinator import CoordinatorLookup
@@ -14,8 +15,6 @@ from kafkatools.core.net.connection_states import ExponentialBackoff
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
-
-_log = logging.getLogger(__name__)
 
 Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
 
@@ -45,6 +44,7 @@ class GroupMember:
 
     def __init__(self, settings: Config, lookup: CoordinatorLookup, heartbeat: Heartbeat) -> None:
         self.settings = settings
+        self._log = ClientLog.of(logging.getLogger(type(self).__module__), settings)
         self.group_id: str = settings.group_id
         self.lookup = lookup
         self.heartbeat = heartbeat
@@ -59,4 +59,6 @@ class GroupMember:
 
     def warn_of_missed_polls(self) -> None:
         """Log that the application did not poll in time, so that the member leaves its group."""
-        _log.warning("The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.group_id)
+        self._log.warning(
+            "The consumer of %s did not poll for max.poll.interval.ms and leaves its group", self.group_id
+        )

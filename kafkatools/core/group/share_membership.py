@@ -12,7 +12,6 @@ Rules:
 
 from __future__ import annotations
 
-import logging
 import uuid
 from functools import partial
 from typing import TYPE_CHECKING
@@ -42,7 +41,6 @@ from kafkatools.core.protocol.uuids import random_uuid, uuid_text
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
-_log = logging.getLogger(__name__)
 
 NOT_SUPPORTED = (
     "The cluster does not support the share group protocol. To use share groups, the cluster must have the share group "
@@ -148,7 +146,7 @@ class ShareMembership(GroupMember):
             self.lookup.mark_unknown(error)
             self.heartbeat.send_now()
         elif isinstance(error, (FencedMemberEpoch, UnknownMemberId)):
-            _log.info("The member %s of %s is fenced: %s", self.member_id, self.group_id, error)
+            self._log.info("The member %s of %s is fenced: %s", self.member_id, self.group_id, error)
             self.state = MemberState.FENCED
             self.assignment = {}
             self.life += 1

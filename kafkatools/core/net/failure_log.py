@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.errors import KafkaError
 
 INTERVAL_MS = 60_000
@@ -16,7 +17,7 @@ INTERVAL_MS = 60_000
 class FailureLog:
     """The log of a client's failed connections, for use by the client's thread. `level`: the log level of its lines."""
 
-    def __init__(self, log: logging.Logger) -> None:
+    def __init__(self, log: logging.Logger | ClientLog) -> None:
         self._log = log
         self.level = logging.WARNING
         self._logged: dict[tuple[int, type[KafkaError]], tuple[int, int]] = {}  # time of the last line, failures since

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Protocol
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.config import Config
 from kafkatools.core.errors import DecodeError, RebootstrapRequired, UnsupportedVersion
 from kafkatools.core.net.bodies import throttle_ms_of
@@ -46,6 +47,7 @@ class MetadataUpdater:
     def __init__(self, client: Nodes, metadata: Metadata, config: Config) -> None:
         self._client = client
         self._metadata = metadata
+        self._log = ClientLog.of(_log, config)
         self._request_timeout_ms: int = config.request_timeout_ms
         self._reconnect_backoff_ms: int = config.reconnect_backoff_ms
         self._rebootstraps = config.metadata_recovery_strategy.lower() == "rebootstrap"
@@ -80,7 +82,7 @@ class MetadataUpdater:
         return self._reconnect_backoff_ms
 
     def _rebootstrap(self, now_ms: int) -> None:
-        _log.info("No broker of the cluster responds; returning to the bootstrap servers")
+        self._log.info("No broker of the cluster responds; returning to the bootstrap servers")
         for node in self._metadata.cluster.nodes:
             self._client.disconnect(node, now_ms)
         self._metadata.rebootstrap(now_ms)
@@ -125,7 +127,7 @@ class MetadataUpdater:
         try:
             metadata = decode(response_type(ApiKey.METADATA, response.api_version), response.body)[0]
         except DecodeError as broken:
-            _log.warning("%s", broken)
+            self._log.warning("%s", broken)
             self._metadata.failed_update(now_ms)
             return
         self._client.throttle(node, throttle_ms_of(metadata), now_ms)
@@ -133,7 +135,7 @@ class MetadataUpdater:
         if isinstance(error, RebootstrapRequired) and self._rebootstraps:
             self._rebootstrap(now_ms)
         elif error is not None or not metadata.brokers:
-            _log.debug("Metadata response without brokers or with an error: %s", error)
+            self._log.debug("Metadata response without brokers or with an error: %s", error)
             self._metadata.failed_update(now_ms)
         else:
             self._metadata.update(request_version, metadata, is_partial, now_ms)

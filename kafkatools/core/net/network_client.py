@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
@@ -70,7 +71,7 @@ class NetworkClient:
         self._request_timeout_ms: int = config.request_timeout_ms
         self._max_idle_ms: int = config.connections_max_idle_ms
         self._transport_factory = transport_factory or transport_for(config)
-        self.failures = FailureLog(_log)
+        self.failures = FailureLog(ClientLog.of(_log, config))
         self._authenticator: Authenticator | None = None
         if config.security_protocol.upper().startswith("SASL_"):
             from kafkatools.core.net.security.authenticator import authenticator_for

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kafkatools.core.client_log import ClientLog, log_prefix
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
@@ -65,7 +66,7 @@ def is_idempotent(config: Config) -> bool:
     if problems and config.is_explicit("enable.idempotence"):
         raise ConfigError(next(iter(problems.values())))
     for name in problems:
-        _log.info("Idempotence will be disabled because %s is set to %s.", name, config[name])
+        ClientLog.of(_log, config).info("Idempotence will be disabled because %s is set to %s.", name, config[name])
     return not problems
 
 
@@ -74,7 +75,7 @@ def transactions_of(config: Config) -> TransactionManager | None:
     transactional.id without idempotence, and for a time-out of transactions with two-phase commit."""
     is_numbered = is_idempotent(config)
     if config.transactional_id is None:
-        return TransactionManager() if is_numbered else None
+        return TransactionManager(log_prefix(config)) if is_numbered else None
     if not is_numbered:
         raise ConfigError("Cannot set a transactional.id without also enabling idempotence.")
     is_two_phase: bool = config.transaction_two_phase_commit_enable
@@ -91,6 +92,7 @@ def transactions_of(config: Config) -> TransactionManager | None:
         config.retry_backoff_ms,
         ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
         is_two_phase=is_two_phase,
+        log_prefix=log_prefix(config),
     )
 
 
@@ -103,7 +105,7 @@ def delivery_timeout_ms(config: Config) -> int:
         return configured
     if config.is_explicit("delivery.timeout.ms"):
         raise ConfigError("delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms")
-    _log.warning(
+    ClientLog.of(_log, config).warning(
         "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms. Setting it to %d.", least
     )
     return least
@@ -156,6 +158,7 @@ def assemble(
         timeout_ms,
         config.retry_backoff_ms,
         config.max_in_flight_requests_per_connection == 1,
+        log_prefix(config),
     )
     sender = Sender(sender_settings, client, metadata, accumulator, clock, transactions, metrics, collect)
     return ProducerParts(metadata, accumulator, sender)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.producer.futures import NO_OFFSET, NO_TIMESTAMP, RecordMetadata
 from kafkatools.core.producer.producer_record import ProducerRecord
 
@@ -35,7 +36,8 @@ class ProducerInterceptor(Protocol):
 class ProducerInterceptors:
     """A chain of interceptors, called in order."""
 
-    def __init__(self, interceptors: Sequence[ProducerInterceptor] = ()) -> None:
+    def __init__(self, interceptors: Sequence[ProducerInterceptor] = (), log: ClientLog | None = None) -> None:
+        self._log = log or ClientLog(_log, "")
         self._interceptors = tuple(interceptors)
         self._lock = threading.Lock()
         self._is_closed = False
@@ -50,7 +52,9 @@ class ProducerInterceptors:
             try:
                 record = interceptor.on_send(record)
             except Exception:  # noqa: BLE001 - an interceptor's failure must not lose the record
-                _log.warning("Error executing interceptor on_send callback for topic: %s", record.topic, exc_info=True)
+                self._log.warning(
+                    "Error executing interceptor on_send callback for topic: %s", record.topic, exc_info=True
+                )
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
@@ -59,7 +63,7 @@ class ProducerInterceptors:
             try:
                 interceptor.on_acknowledgement(metadata, error)
             except Exception:  # noqa: BLE001 - an interceptor's failure must not end the sender's thread
-                _log.warning("Error executing interceptor on_acknowledgement callback", exc_info=True)
+                self._log.warning("Error executing interceptor on_acknowledgement callback", exc_info=True)
 
     def on_send_error(self, record: ProducerRecord, partition: int, error: Exception) -> None:
         """Report a record that failed before it was appended to a batch; its offset is -1."""
@@ -76,4 +80,4 @@ class ProducerInterceptors:
             try:
                 interceptor.close()
             except Exception:  # noqa: BLE001 - the remaining interceptors must be closed too
-                _log.error("Failed to close producer interceptor", exc_info=True)
+                self._log.error("Failed to close producer interceptor", exc_info=True)

@@ -8,7 +8,6 @@ or `close` returns, earlier records are acknowledged or failed, except when a ca
 
 from __future__ import annotations
 
-import logging
 import threading
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from kafkatools.core.producer.partitioners import Partitioner
     from kafkatools.core.producer.transaction_requests import TransactionalResult
     from kafkatools.core.records.arrow_rows import Headers as ConstantHeaders
-
-_log = logging.getLogger(__name__)
 
 
 class Producer(ProducerBase):
@@ -424,7 +421,7 @@ class Producer(ProducerBase):
         try:
             self.abort_transaction()
         except KafkaError as error:
-            _log.warning("The transaction could not be aborted: %s", error)
+            self._log.warning("The transaction could not be aborted: %s", error)
 
     def begin_transaction(self) -> None:
         """Begin a transaction: later records and offsets belong to it. Raises IllegalState without a transactional.id,
@@ -510,5 +507,5 @@ class Producer(ProducerBase):
         try:
             run_once(self.clock.now_ms())
         except Exception:  # noqa: BLE001 - the top of the thread, which must go on to complete or fail the queued records
-            _log.error("Uncaught error in kafka producer I/O thread: ", exc_info=True)
+            self._log.error("Uncaught error in kafka producer I/O thread: ", exc_info=True)
             self.clock.sleep_ms(PAUSE_AFTER_FAILURE_MS)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from kafkatools.core import config as tables
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config.client_settings import Settings, config_of, take_objects
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
@@ -90,7 +91,8 @@ class ProducerBase:
         value_serializer = value_serializer or objects.get("value.serializer", config.value_serializer)
         partitioner = partitioner or objects.get("partitioner.class", config.partitioner_class)
         self.clock: Clock = clock if clock is not None else SystemClock()
-        self._interceptors = ProducerInterceptors(interceptors)
+        self._log = ClientLog.of(_log, config)
+        self._interceptors = ProducerInterceptors(interceptors, self._log)
         self._partitioner = partitioner_for(partitioner)
         self._ignore_keys: bool = config.partitioner_ignore_keys
         self._key_serializer = serializer_for("key.serializer", key_serializer)
@@ -158,7 +160,7 @@ class ProducerBase:
         if isinstance(error, IllegalState) or error.name == "SERIALIZATION_ERROR":
             self._interceptors.on_send_error(record, partition, error)
             raise error
-        _log.debug("Exception occurred during message send: %s", error)
+        self._log.debug("Exception occurred during message send: %s", error)
         self._note_failed_send(error)
         place = TopicPartition(record.topic, partition)
         if callback is not None:
@@ -400,7 +402,7 @@ class ProducerBase:
         of a transaction is awaited for max.block.ms; Kafka's producer waits for it without a limit."""
         manager = self._transactions
         if manager is not None and manager.has_ongoing_transaction and not manager.is_completing:
-            _log.info("Aborting incomplete transaction due to shutdown")
+            self._log.info("Aborting incomplete transaction due to shutdown")
             manager.abort_for_close()
         if self._accumulator.has_incomplete or manager is None or not manager.has_ongoing_transaction:
             return self._accumulator.has_incomplete

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
@@ -71,6 +72,7 @@ class SenderSettings(NamedTuple):
     delivery_timeout_ms: int
     retry_backoff_ms: int
     guarantee_message_order: bool
+    log_prefix: str = ""
 
 
 class Sender:
@@ -90,6 +92,7 @@ class Sender:
         collect: Callable[[int], int | None] = lambda now_ms: None,
     ) -> None:
         self.settings = settings
+        self._log = ClientLog(_log, settings.log_prefix)
         self._collect = collect
         self.client = client
         self.metadata = metadata
@@ -340,7 +343,7 @@ class Sender:
         else:
             outcomes, missing = self._read_outcomes(response, names, now_ms)
         for partition, batch in batches.items():
-            self._complete_batch(batch, outcomes.get(partition, missing), now_ms)
+            self._complete_batch(batch, outcomes.get(partition, missing), response.request.node, now_ms)
 
     def _read_outcomes(
         self, response: ClientResponse, names: dict[UUID | None, str], now_ms: int
@@ -372,7 +375,7 @@ class Sender:
         if leaders:
             self.metadata.update_partition_leadership(leaders, endpoints)
 
-    def _complete_batch(self, batch: ProducerBatch, outcome: ProduceOutcome, now_ms: int) -> None:
+    def _complete_batch(self, batch: ProducerBatch, outcome: ProduceOutcome, node: int, now_ms: int) -> None:
         error = outcome.error
         self._remove_inflight(batch)
         if batch.is_done:
@@ -381,10 +384,11 @@ class Sender:
             # The brokers have the batch but no longer know its offset: success without an offset.
             self._complete_successfully(batch, outcome if error is None else ProduceOutcome(None))
         elif error is MessageTooLarge and batch.record_count > 1:
-            self._split_batch(batch, now_ms)
+            self._split_batch(batch, node, now_ms)
         elif self._can_retry(batch, outcome, now_ms):
-            _log.warning(
-                "Got error produce response on topic-partition %s, retrying (%d attempts left). Error: %s%s",
+            self._log.warning(
+                "Got error produce response from node %d on topic-partition %s, retrying (%d attempts left). Error: %s%s",
+                node,
                 batch.topic_partition,
                 self.settings.retries - batch.attempts - 1,
                 getattr(error, "name", error.__name__),
@@ -403,7 +407,7 @@ class Sender:
         """Handle the Produce response for a batch that expired in flight: free its memory, and record its sequence
         after a success."""
         if outcome.error is None:
-            _log.debug("%s was acknowledged after it had been reported as failed", batch)
+            self._log.debug("%s was acknowledged after it had been reported as failed", batch)
             if self.transactions is not None:
                 self.transactions.handle_completed_batch(batch, outcome)
         self.accumulator.deallocate(batch)
@@ -414,10 +418,11 @@ class Sender:
         batch.complete(outcome.base_offset, outcome.log_append_time)
         self.accumulator.deallocate(batch)
 
-    def _split_batch(self, batch: ProducerBatch, now_ms: int) -> None:
-        _log.warning(
-            "Got error produce response on topic-partition %s, splitting and retrying (%d attempts left). "
-            "Error: MESSAGE_TOO_LARGE",
+    def _split_batch(self, batch: ProducerBatch, node: int, now_ms: int) -> None:
+        self._log.warning(
+            "Got error produce response from node %d on topic-partition %s, splitting and retrying "
+            "(%d attempts left). Error: MESSAGE_TOO_LARGE",
+            node,
             batch.topic_partition,
             self.settings.retries - batch.attempts,
         )

@@ -9,7 +9,6 @@ coordinator may have moved.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from kafkatools.core.net.network_client import NetworkClient
     from kafkatools.core.producer.producer_metadata import ProducerMetadata
     from kafkatools.core.producer.record_accumulator import RecordAccumulator
-
-_log = logging.getLogger(__name__)
 
 FOREVER_MS = 300_000
 
@@ -111,7 +108,7 @@ class TransactionDriver:
         )
 
     def _send(self, node: int, request: TxnRequest, now_ms: int) -> None:
-        _log.debug("Sending %r to node %d", request, node)
+        self.manager.log.debug("Sending %r to node %d", request, node)
         self.manager.in_flight = request
         self.client.send(
             ClientRequest(
@@ -133,7 +130,7 @@ class TransactionDriver:
             if manager.has_fatal_error:
                 request.fail(manager.last_error or KafkaError("The producer failed"))
             elif response.disconnected:
-                _log.debug("Disconnected from node %d. Will retry %r", response.request.node, request)
+                self.manager.log.debug("Disconnected from node %d. Will retry %r", response.request.node, request)
                 manager.lookup(request).mark_unknown()
                 manager.enqueue(request)
             elif response.error is not None:

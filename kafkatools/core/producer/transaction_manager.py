@@ -19,6 +19,7 @@ import logging
 from enum import Enum, unique
 from typing import NamedTuple
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.errors import (
     ClusterAuthorizationFailed,
     DecodeError,
@@ -191,7 +192,9 @@ class TransactionManager:
 
     is_transactional = False
 
-    def __init__(self) -> None:
+    def __init__(self, log_prefix: str = "") -> None:
+        """`log_prefix`: of the log lines of the producer and its transactions."""
+        self.log = ClientLog(_log, log_prefix)
         self.state = State.UNINITIALIZED
         self.identity = ProducerIdAndEpoch()
         self.last_error: Exception | None = None
@@ -236,7 +239,7 @@ class TransactionManager:
             self.fail(error)
             return
         self.transition_to(State.READY)
-        _log.debug("ProducerId set to %d with epoch %d", producer_id, epoch)
+        self.log.debug("ProducerId set to %d with epoch %d", producer_id, epoch)
         self._rewrite_partitions()
 
     def fail(self, error: Exception) -> None:
@@ -253,7 +256,7 @@ class TransactionManager:
                 self.transition_to(State.UNINITIALIZED)
             return
         self.identity = ProducerIdAndEpoch(self.identity.producer_id, self.identity.epoch + 1)
-        _log.info("Bumped the epoch of producer %d to %d", *self.identity)
+        self.log.info("Bumped the epoch of producer %d to %d", *self.identity)
         self._rewrite_partitions()
 
     def _rewrite_partitions(self) -> None:
@@ -354,7 +357,7 @@ class TransactionManager:
         if self.has_fatal_error or not batch.has_sequence:
             return
         if isinstance(error, OutOfOrderSequenceNumber):
-            _log.error(
+            self.log.error(
                 "The broker returned %s for topic-partition %s with producerId %d, epoch %d, and sequence number %d",
                 error, batch.topic_partition, batch.producer_id, batch.producer_epoch, batch.base_sequence,
             )  # fmt: skip
@@ -383,7 +386,7 @@ class TransactionManager:
     def handle_unresolved(self, partition: TopicPartition) -> None:
         """Request an epoch bump for a partition whose sequences cannot be resolved."""
         entry = self._entry(partition)
-        _log.info(
+        self.log.info(
             "No inflight batches remaining for %s, last ack'd sequence for partition is %d, "
             "next sequence is %d. Going to bump epoch and reset sequence numbers.",
             partition,

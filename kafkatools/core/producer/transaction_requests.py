@@ -8,13 +8,13 @@ version 3, later ones are for brokers. Version 5 of EndTxn and TxnOffsetCommit b
 
 from __future__ import annotations
 
-import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from enum import IntEnum, unique
 from typing import TYPE_CHECKING, Protocol
 
+from kafkatools.core.client_log import ClientLog
 from kafkatools.core.errors import (
     CommitFailed,
     ConcurrentTransactions,
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from kafkatools.core.group.coordinator import CoordinatorLookup
     from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
     from kafkatools.core.protocol.entities import Entity
-
-_log = logging.getLogger(__name__)
 
 LAST_END_TXN_BEFORE_V2 = 4
 LAST_OFFSET_COMMIT_BEFORE_V2 = 4
@@ -132,6 +130,7 @@ class RequestingManager(Protocol):
     transaction_started: bool
     partitions_in_transaction: set[TopicPartition]
     identity: ProducerIdAndEpoch
+    log: ClientLog
 
     def enqueue(self, request: TxnRequest) -> None: ...
     def lookup(self, request: TxnRequest) -> CoordinatorLookup: ...
@@ -201,7 +200,7 @@ class TxnRequest(ABC):
     def react(self, error: KafkaError, now_ms: int) -> None:
         """Retry, abort or fail as transaction_reactions.py defines for this error."""
         manager, reaction = self.manager, reaction_to(self.api_key, error)
-        _log.debug("%r failed with %s: %s", self, error.name, reaction)
+        self.manager.log.debug("%r failed with %s: %s", self, error.name, reaction)
         if reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
             self.result.obstacle = error
         if reaction is Reaction.RETRY:
@@ -329,7 +328,7 @@ class AddPartitionsToTxn(TxnRequest):
             if isinstance(error, (TopicAuthorizationFailed, OperationNotAttempted)):
                 refused[partition] = error
             elif reaction_to(self.api_key, error) is None:
-                _log.error("Could not add partition %s due to unexpected error %s", partition, error.name)
+                self.manager.log.error("Could not add partition %s due to unexpected error %s", partition, error.name)
                 refused[partition] = error
             else:
                 self.react(error, now_ms)

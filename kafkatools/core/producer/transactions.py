@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from kafkatools.core.producer.futures import TopicPartition
     from kafkatools.core.producer.producer_batch import ProducerBatch
 
-_log = logging.getLogger(__name__)
-
 TRANSACTION_VERSION = "transaction.version"
 
 _COMPLETING = (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
@@ -97,8 +95,9 @@ class TransactionalManager(TransactionManager):
         retry_backoff_ms: int,
         lookup_backoff: ExponentialBackoff | None = None,
         is_two_phase: bool = False,
+        log_prefix: str = "",
     ) -> None:
-        super().__init__()
+        super().__init__(log_prefix)
         self.lock = threading.RLock()
         self.transactional_id = transactional_id
         self.transaction_timeout_ms = transaction_timeout_ms
@@ -338,7 +337,7 @@ class TransactionalManager(TransactionManager):
                     TransactionAbortable(f"Transaction Request was aborted after exhausting retries: {error}"),
                 )
                 error.__cause__ = cause
-            _log.debug("Transition from state %s to %s %s", self.state.name, target.name, error or "")
+            self.log.debug("Transition from state %s to %s %s", self.state.name, target.name, error or "")
             self.last_error = error if target in _ERRORS else None
             self.state = target
 
@@ -354,7 +353,7 @@ class TransactionalManager(TransactionManager):
         with self.lock:
             if self.is_aborting or self.has_fatal_error:
                 return
-            _log.info("Transiting to abortable error state due to %s", error)
+            self.log.info("Transiting to abortable error state due to %s", error)
             self.transition_to(State.ABORTABLE_ERROR, error)
 
     def transition_to_abortable_or_fatal_error(self, abortable: Exception, fatal: Exception) -> None:
@@ -379,7 +378,7 @@ class TransactionalManager(TransactionManager):
     def fail(self, error: Exception) -> None:
         """Set a fatal error and fail all waiting calls with it."""
         with self.lock:
-            _log.info("Transiting to fatal error state due to %s", error)
+            self.log.info("Transiting to fatal error state due to %s", error)
             self.last_error, self.state = error, State.FATAL_ERROR
             self._fail_waiting(error)
 
@@ -458,7 +457,7 @@ class TransactionalManager(TransactionManager):
     def take_bumped_epoch(self, producer_id: int, epoch: int) -> None:
         """Apply another producer id or epoch and restart all sequences at 0; no batch may be in flight."""
         level = logging.INFO if producer_id != self.identity.producer_id else logging.DEBUG
-        _log.log(level, "ProducerId set to %d with epoch %d", producer_id, epoch)
+        self.log.log(level, "ProducerId set to %d with epoch %d", producer_id, epoch)
         self.identity = ProducerIdAndEpoch(producer_id, epoch)
         self._partitions.clear()
         self._unresolved.clear()
@@ -518,7 +517,7 @@ class TransactionalManager(TransactionManager):
                 if self.last_error is not None and self.has_error:
                     request.fail(self.last_error)
                 elif is_end and not self.transaction_started:
-                    _log.debug("Not sending EndTxn since nothing was added to the transaction")
+                    self.log.debug("Not sending EndTxn since nothing was added to the transaction")
                     self.complete_transaction(request.result)
                 else:
                     return request
@@ -571,7 +570,7 @@ class TransactionalManager(TransactionManager):
 
     def handle_unresolved(self, partition: TopicPartition) -> None:
         """Set an abortable or fatal error after sent batches expired and it is unknown whether they were written."""
-        _log.info("Sent batches of %s expired; whether they were written is unknown", partition)
+        self.log.info("Sent batches of %s expired; whether they were written is unknown", partition)
         self.transition_to_abortable_or_fatal_error(
             KafkaError(_UNACKNOWLEDGED + "It is safe to abort the transaction and continue."),
             KafkaError(_UNACKNOWLEDGED + "It isn't safe to continue."),

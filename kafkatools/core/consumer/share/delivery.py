@@ -7,7 +7,6 @@ of a damaged batch are rejected.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
@@ -18,8 +17,6 @@ from kafkatools.core.consumer.share.acquired import AcquiredRecords, only
 from kafkatools.core.consumer.share.in_flight import InFlightRecords
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.topic_partition import TopicPartition
-
-_log = logging.getLogger(__name__)
 
 
 class Delivery:
@@ -64,7 +61,7 @@ class Delivery:
                     if self._decoder.fails:
                         first = first or _released(error)
                     else:
-                        _log.warning("Rejected: %s", error)
+                        self._decoder.log.warning("Rejected: %s", error)
             columns += only(run, sound) if len(sound) < run.columns.count else [run]
         return item._replace(columns=columns, settled=settled), first
 
