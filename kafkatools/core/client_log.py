@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Mapping
+from types import TracebackType
 
 from kafkatools.core.config import Config
 
@@ -25,6 +26,15 @@ def log_prefix(config: Config) -> str:
     return f"[{kind} {known}] " if known else f"[{kind}] "
 
 
+_ExceptionInfo = (
+    bool
+    | BaseException
+    | tuple[type[BaseException], BaseException, TracebackType | None]
+    | tuple[None, None, None]
+    | None
+)
+
+
 class ClientLog(logging.LoggerAdapter[logging.Logger]):
     """A logger whose lines begin with a prefix."""
 
@@ -37,8 +47,26 @@ class ClientLog(logging.LoggerAdapter[logging.Logger]):
         """The log of a client with this configuration."""
         return cls(logger, log_prefix(config))
 
-    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log a line of this level, naming the caller's file and line."""
+    def log(
+        self,
+        level: int,
+        msg: object,
+        *args: object,
+        exc_info: _ExceptionInfo = None,
+        stack_info: bool = False,
+        stacklevel: int = 1,
+        extra: Mapping[str, object] | None = None,
+        **_: object,
+    ) -> None:
+        """Log a line of this level, naming the caller's file and line; arguments as of Logger.log."""
         if self.isEnabledFor(level):
-            kwargs.setdefault("stacklevel", 2)
-            self.logger.log(level, f"%s{msg}", self._prefix, *args, **kwargs)
+            self.logger.log(
+                level,
+                f"%s{msg}",
+                self._prefix,
+                *args,
+                exc_info=exc_info,
+                stack_info=stack_info,
+                stacklevel=stacklevel + 1,
+                extra=extra,
+            )

@@ -34,8 +34,8 @@ PRINTED = {
 }
 KILLED = "cluster.kill("
 # A topic that was just made: brokers know its leader before the leader does.
-NOT_LED_YET = r"Got error produce response on .* retrying .* Error: (NOT_LEADER_OR_FOLLOWER|UNKNOWN_TOPIC_OR_PARTITION)"
-LOST = r"Connection to node \d \(.*\) failed: |127\.0\.0\.1:\d+ closed the connection$"
+NOT_LED_YET = r".*Got error produce response from node .* Error: (NOT_LEADER_OR_FOLLOWER|UNKNOWN_TOPIC_OR_PARTITION)"
+LOST = r"\[\w+.*?\] (Connection to node \d \(.*\) failed: |127\.0\.0\.1:\d+ closed the connection$)"
 """What a client of a broker that is killed logs."""
 NAMES = (
     *PRINTED,

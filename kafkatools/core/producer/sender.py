@@ -387,7 +387,8 @@ class Sender:
             self._split_batch(batch, node, now_ms)
         elif self._can_retry(batch, outcome, now_ms):
             self._log.warning(
-                "Got error produce response from node %d on topic-partition %s, retrying (%d attempts left). Error: %s%s",
+                "Got error produce response from node %d on topic-partition %s, retrying (%d attempts left). "
+                "Error: %s%s",
                 node,
                 batch.topic_partition,
                 self.settings.retries - batch.attempts - 1,
