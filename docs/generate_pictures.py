@@ -208,7 +208,7 @@ def photograph(directory: pathlib.Path) -> None:
         time.sleep(6)  # the charts begin with the second refresh
         switches = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
         profile = f"--user-data-dir={directory / 'browser'}"
-        heights = {"monitor": 700, "monitor-records": 2250}  # of a scrolled page Chromium draws nothing
+        heights = {"monitor": 1000, "monitor-records": 2250}  # of a scrolled page Chromium draws nothing
         for name, url in pages.items():
             picture = f"--screenshot={PICTURES / name}.png"
             subprocess.run(

@@ -47,7 +47,9 @@ from kafkatools.tools.monitor.view import (
     TopicView,
 )
 
-PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "monitor.md").read_text(encoding="utf-8")
+DOCS = pathlib.Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "monitor.md").read_text(encoding="utf-8")
+METRICS_PAGE = (DOCS / "monitor-metrics.md").read_text(encoding="utf-8")
 TIME_MS = 1_700_000_000_000
 
 
@@ -514,15 +516,14 @@ def flat(rows: Iterable[list[str]]) -> list[str]:
 
 
 def test_the_page_names_every_metric_with_its_labels_and_source() -> None:
-    section = PAGE.split("\n## Metrics\n")[1]
-    section = section.split("\n### ")[0]
+    section = METRICS_PAGE.split("\n## Prometheus\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| ([\w, ]*?) ?\| ([\w-]+) \| .+ \|$", section, re.M)
     expected = [(metric.name, ", ".join(metric.labels), metric.source) for metric in METRICS]
     assert rows == [*expected, ("kt_monitor_up", "", "kt")]
 
 
 def test_the_page_names_the_metrics_of_other_exporters() -> None:
-    section = PAGE.split("\n### Names of kafka-lag-exporter")[1].split("\n### ")[0]
+    section = METRICS_PAGE.split("\n## Names of kafka-lag-exporter")[1].split("\n## ")[0]
     rows = [line.split("|")[1:4] for line in section.splitlines() if line.startswith("|")]
     columns = [{cell.strip(" `") for cell in column} - {""} for column in zip(*rows, strict=True)]
     by_source = {source: {metric.name for metric in ALL_METRICS if metric.source == source} for source in FAMILIES}
@@ -534,7 +535,7 @@ def test_the_page_names_the_metrics_of_other_exporters() -> None:
 
 def test_metrics_keep_to_the_rules_of_their_sources() -> None:
     """jmx_exporter's example rules make MBeans' domain, type and name lower case; a count gets `_total`."""
-    mbeans = dict(re.findall(r"^\| `(\w+)` .*?jmx-exporter \| `(kafka[^`]+)`", PAGE, re.M))
+    mbeans = dict(re.findall(r"^\| `(\w+)` .*?jmx-exporter \| `(kafka[^`]+)`", METRICS_PAGE, re.M))
     for metric in METRICS:
         if metric.source != "jmx-exporter":
             continue

@@ -21,7 +21,7 @@ from kafkatools.tools.monitor.metrics.otlp_metrics import METRICS, UP
 from kafkatools.tools.monitor.urls import parse_url
 from kafkatools.tools.monitor.view import BrokerView, ClusterView, GroupPartition, GroupView, PartitionView, TopicView
 
-PAGE = (pathlib.Path(__file__).parents[4] / "docs" / "monitor.md").read_text(encoding="utf-8")
+PAGE = (pathlib.Path(__file__).parents[4] / "docs" / "monitor-metrics.md").read_text(encoding="utf-8")
 STARTED_MS, TIME_MS = 1_700_000_000_000, 1_700_000_060_000
 
 
@@ -163,6 +163,6 @@ def test_without_the_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_page_names_every_metric_with_unit_and_attributes() -> None:
-    section = PAGE.split("\n### OpenTelemetry\n")[1].split("\n### ")[0]
+    section = PAGE.split("\n## OpenTelemetry\n")[1]
     rows = re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \| ([\w, ]*?) ?\| .+ \|$", section, re.M)
     assert rows == [*((metric.name, metric.unit, ", ".join(metric.attributes)) for metric in METRICS), (UP, "1", "")]
