@@ -65,7 +65,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     if args.http is None:
         if console.is_input_terminal:
             console.note("kt mcp speaks the Model Context Protocol on stdin and stdout: start it from its client.")
-        serve(calls)
+        serve(calls, console.note)
         return ExitStatus.OK
 
     def announce(url: str) -> None:

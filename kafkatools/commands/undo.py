@@ -212,6 +212,7 @@ def _undo(console: Console, args: Args, admin: AdminClient, entry: Entry) -> Exi
     from kafkatools.options.confirmation import agrees
     from kafkatools.tools.journal import undoing
     from kafkatools.tools.journal.texts import plan_lines, step_row
+    from kafkatools.tools.rights import ADVICE
 
     steps = _plan(console, args, admin, entry)
     kept = [noted for noted in entry.noted if noted.change.reason and noted.outcome.state != "failed"]
@@ -225,6 +226,8 @@ def _undo(console: Console, args: Args, admin: AdminClient, entry: Entry) -> Exi
     elif not args.json:
         for line in plan_lines(steps, kept, entry.unnoted):
             console.print(line)
+    if any(step.lacks_right for step in steps):
+        console.note(ADVICE)
     if conflicts:
         raise CommandError(
             f"Values that were changed after entry {entry.run.number}: {len(conflicts)}. Nothing was undone",
@@ -245,12 +248,15 @@ def _undo(console: Console, args: Args, admin: AdminClient, entry: Entry) -> Exi
 def _carry_out(console: Console, args: Args, admin: AdminClient, steps: Sequence[Step]) -> ExitStatus:
     from kafkatools.tools.journal.texts import change_text, step_row
     from kafkatools.tools.journal.undoing import carry_out
+    from kafkatools.tools.rights import ADVICE, is_missing_right
 
     errors: list[KafkaError | None] = []
     for step, error in carry_out(admin, steps):
         errors.append(error)
         row = step_row(step, "undone" if error is None else "failed", error)
         console.print_outcome(row, error="" if error is None else f"{change_text(step.change)}: not undone: {error}")
+    if any(map(is_missing_right, errors)):
+        console.note(ADVICE)
     failed = sum(error is not None for error in errors)
     if not args.json:
         console.print(f"Undone: {len(errors) - failed}{f'; failed: {failed}' if failed else ''}.")

@@ -37,6 +37,7 @@ from kafkatools.tools.declared.plan import (
 )
 from kafkatools.tools.declared.present import Present, read_present
 from kafkatools.tools.declared.undo import Reversal, kinds_of, read_reversal, reversals, undo_plan
+from kafkatools.tools.rights import ADVICE, is_missing_right
 from kafkatools.tools.undo_files import read_changes, write_undo_file
 
 _SIGNS = {CREATE: "+", CHANGE: "~", DELETE: "-", IMPOSSIBLE: "!"}
@@ -100,6 +101,8 @@ def finish(
     if args.check:
         return ExitStatus.FINDINGS if plan.changes else ExitStatus.OK
     status = ExitStatus.FAILED if plan.count(IMPOSSIBLE) else ExitStatus.OK
+    if any(change.lacks_right for change in plan.changes):
+        console.note(ADVICE)
     if is_only_shown or not plan.changes:
         return status
     undo_lines = [json_line(line) + "\n" for line in reversals(plan.changes)] if args.undo_file is not None else []
@@ -126,6 +129,8 @@ def _carry_out(console: Console, admin: AdminClient, plan: Plan, passwords: dict
     if not wait_until_listed(admin, outcomes):
         console.note("The brokers do not list all new and deleted topics yet: the next plan may repeat these changes.")
     _print_totals(console, plan, outcomes)
+    if any(is_missing_right(outcome.error) for outcome in outcomes):
+        console.note(ADVICE)
     are_all_made = not plan.count(IMPOSSIBLE) and all(outcome.state == DONE for outcome in outcomes)
     return ExitStatus.OK if are_all_made else ExitStatus.FAILED
 

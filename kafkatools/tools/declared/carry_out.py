@@ -25,6 +25,7 @@ from kafkatools.core.admin.topics import (
     list_topics,
 )
 from kafkatools.core.errors import UNKNOWN_CODE, KafkaError, UnknownServerError
+from kafkatools.tools import rights
 from kafkatools.tools.declared.model import Credential
 from kafkatools.tools.declared.plan import (
     ACL,
@@ -41,6 +42,7 @@ from kafkatools.tools.declared.plan import (
     Change,
     entity_of,
 )
+from kafkatools.tools.rights import CHANGE_ACLS, CHANGE_QUOTAS, CHANGE_USERS, Right, is_missing_right, naming
 
 _AT_A_TIME = 100
 DONE, FAILED, NOT_TRIED = "done", "failed", "not tried"
@@ -64,11 +66,12 @@ def validate(admin: AdminClient, changes: Sequence[Change]) -> list[Change]:
         if stage[0].kind in (TOPIC, QUOTA) and (stage[0].kind == QUOTA or stage[0].action != DELETE):
             for change, error in zip(stage, _send(admin, stage, validate_only=True), strict=True):
                 if error is not None:
-                    refusals[id(change)] = error
-    return [
-        change._replace(action=IMPOSSIBLE, reason=str(refusals[id(change)])) if id(change) in refusals else change
-        for change in changes
-    ]
+                    refusals[id(change)] = naming(error, *_rights(change))
+    return [_refused(change, refusals[id(change)]) if id(change) in refusals else change for change in changes]
+
+
+def _refused(change: Change, error: KafkaError) -> Change:
+    return change._replace(action=IMPOSSIBLE, reason=str(error), lacks_right=is_missing_right(error))
 
 
 def carry_out(admin: AdminClient, changes: Sequence[Change], password_of: Passwords) -> Iterator[Outcome]:
@@ -80,13 +83,28 @@ def carry_out(admin: AdminClient, changes: Sequence[Change], password_of: Passwo
             continue
         try:
             errors = _send(admin, stage, password_of)
-        except KafkaError as error:
-            errors = [error] * len(stage)
+        except KafkaError as cause:
+            errors = [cause] * len(stage)
             is_cut_off = True
         for change, failure in zip(stage, errors, strict=True):
             has_failed = has_failed or failure is not None
             is_cut_off = is_cut_off or _is_local(failure)
-            yield Outcome(change, DONE if failure is None else FAILED, failure)
+            error = None if failure is None else naming(failure, *_rights(change))
+            yield Outcome(change, DONE if failure is None else FAILED, error)
+
+
+def _rights(change: Change) -> tuple[Right, ...]:
+    """The rights that making a change needs."""
+    if change.kind == ACL:
+        return (CHANGE_ACLS,)
+    if change.kind == QUOTA:
+        return (CHANGE_QUOTAS,)
+    if change.kind == USER:
+        return (CHANGE_USERS,)
+    operation = "ALTER" if _has_partitions(change) else "ALTER_CONFIGS"
+    if change.action != CHANGE:
+        operation = "CREATE" if change.action == CREATE else "DELETE"
+    return (Right(operation, rights.TOPIC, str(change.target)),)
 
 
 def wait_until_listed(admin: AdminClient, outcomes: Sequence[Outcome]) -> bool:

@@ -46,6 +46,7 @@ class Change(NamedTuple):
 
     `differences`: partitions, replication and configs of a topic, quotas, iterations of a credential; none for an ACL.
     `dangers`: what may be lost. `reason` and `remedy`: why a change is IMPOSSIBLE, and the command to use instead.
+    `lacks_right`: it is IMPOSSIBLE only for this user.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Change(NamedTuple):
     dangers: tuple[str, ...] = ()
     reason: str = ""
     remedy: str = ""
+    lacks_right: bool = False
 
     @property
     def is_dangerous(self) -> bool:

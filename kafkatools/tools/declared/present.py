@@ -5,7 +5,7 @@ Of topics only overrides count: values that the topic itself has, no defaults of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,9 +16,10 @@ from kafkatools.core.admin.configs import ResourceConfig, describe_configs
 from kafkatools.core.admin.quotas import Entity, describe_client_quotas
 from kafkatools.core.admin.replication_throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kafkatools.core.admin.scram import describe_user_scram_credentials
-from kafkatools.core.admin.topics import TopicDescription, describe_all_topics
-from kafkatools.core.errors import UnknownTopicOrPartition
+from kafkatools.core.admin.topics import TopicDescription, describe_all_topics, describe_topics
+from kafkatools.core.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from kafkatools.tools.declared.model import ACLS, QUOTAS, TOPICS, USERS, Credential, ordered_entity
+from kafkatools.tools.rights import READ_ACLS, READ_QUOTAS, READ_USERS, TOPIC, Right, naming, needs
 
 _CONFIGS_AT_A_TIME = 500
 TRANSIENT_CONFIGS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
@@ -56,12 +57,16 @@ def read_present(admin: AdminClient, kinds: Collection[str], with_configs: Colle
     if TOPICS in kinds:
         _read_topics(admin, present, with_configs)
     if ACLS in kinds:
-        present.acls = describe_acls(admin)
+        with needs(READ_ACLS):
+            present.acls = describe_acls(admin)
     if QUOTAS in kinds:
-        entities = describe_client_quotas(admin, [], strict=False)
+        with needs(READ_QUOTAS):
+            entities = describe_client_quotas(admin, [], strict=False)
         present.quotas = {ordered_entity(entity): values for entity, values in entities}
     if USERS in kinds:
-        for credentials in describe_user_scram_credentials(admin, []):
+        with needs(READ_USERS):
+            described = describe_user_scram_credentials(admin, [])
+        for credentials in described:
             if credentials.error is not None:
                 raise credentials.error
             for mechanism, iterations in credentials.iterations.items():
@@ -76,6 +81,7 @@ def _read_topics(admin: AdminClient, present: Present, with_configs: Collection[
         if description.error is not None:
             raise description.error
         present.topics[name] = _topic(description)
+    _ensure_missing(admin, sorted(set(with_configs or ()) - present.topics.keys()))
     names = [
         name
         for name, topic in present.topics.items()
@@ -89,6 +95,13 @@ def _read_topics(admin: AdminClient, present: Present, with_configs: Collection[
     present.config_names = frozenset().union(*{id(values): values for values in described}.values())
 
 
+def _ensure_missing(admin: AdminClient, names: Sequence[str]) -> None:
+    """Raise TopicAuthorizationFailed for a topic that is not listed since the user may not describe it."""
+    for name, description in describe_topics(admin, names).items() if names else ():
+        if isinstance(description.error, TopicAuthorizationFailed):
+            raise naming(description.error, Right("DESCRIBE", TOPIC, name))
+
+
 def _topic(description: TopicDescription) -> PresentTopic:
     replication = frozenset(len(partition.replicas) for partition in description.partitions)
     is_internal = description.is_internal or description.name.startswith("__")
@@ -97,7 +110,7 @@ def _topic(description: TopicDescription) -> PresentTopic:
 
 def _with_configs(topic: PresentTopic, config: ResourceConfig) -> PresentTopic:
     if config.error is not None:
-        raise config.error
+        raise naming(config.error, Right("DESCRIBE_CONFIGS", TOPIC, topic.name))
     overrides = {
         entry.name: entry.value
         for entry in config.entries

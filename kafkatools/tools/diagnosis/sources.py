@@ -25,10 +25,12 @@ from kafkatools.core.admin.transactions import (
     list_transactions,
 )
 from kafkatools.core.errors import GroupIdNotFound, KafkaError, SecurityDisabled, UnknownTopicOrPartition
+from kafkatools.tools import rights
 from kafkatools.tools.diagnosis.findings import names
 from kafkatools.tools.diagnosis.observations import LogEnds, OpenProducer, TopicPartition
 from kafkatools.tools.monitor.snapshot import controller_requests
 from kafkatools.tools.monitor.view import ClusterView
+from kafkatools.tools.rights import Right, naming
 
 Connect = Callable[[], AdminClient]
 Report = Callable[[str], None]
@@ -181,7 +183,8 @@ def topic_settings(admin: AdminClient, topics: Iterable[str], report: Report) ->
         if resource.error is None:
             found[name] = {entry.name: entry.value or "" for entry in resource.entries}
         elif not isinstance(resource.error, UnknownTopicOrPartition):
-            report(f"settings of topic {name}: {resource.error}")
+            error = naming(resource.error, Right("DESCRIBE_CONFIGS", rights.TOPIC, name))
+            report(f"settings of topic {name}: {error}")
     return found
 
 

@@ -6,7 +6,7 @@ changed by somebody else since: a conflict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.acls import Acl, AclFilter, create_acls, delete_acls, describe_acls, filter_of
@@ -17,7 +17,13 @@ from kafkatools.core.admin.results import AlteredOffsets
 from kafkatools.core.admin.scram import alter_user_scram_credentials
 from kafkatools.core.admin.share_groups import NO_START, alter_share_group_offsets
 from kafkatools.core.admin.topics import delete_topics, describe_topics
-from kafkatools.core.errors import KafkaError, NoReassignmentInProgress, UnknownServerError, UnknownTopicOrPartition
+from kafkatools.core.errors import (
+    KafkaError,
+    NoReassignmentInProgress,
+    TopicAuthorizationFailed,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.json_values import JsonValue
 from kafkatools.tools.configs.changes import Setting, Value, apply, differs
@@ -34,6 +40,8 @@ from kafkatools.tools.journal.entries import (
     Change,
     Noted,
 )
+from kafkatools.tools.journal.undo_rights import changing_rights, reading_rights
+from kafkatools.tools.rights import READ_ACLS, READ_USERS, is_missing_right, naming, needs
 
 UNDO, NOTHING, CONFLICT, IMPOSSIBLE = "undo", "nothing", "conflict", "impossible"
 _Present = Callable[[Noted], "JsonValue | KafkaError"]
@@ -42,12 +50,13 @@ _ANOTHER = "the topic was deleted, and another one has its name"
 
 class Step(NamedTuple):
     """What undoing a change takes: UNDO; NOTHING, as the earlier value is present; CONFLICT, as the value was changed
-    since; or IMPOSSIBLE, for `reason`."""
+    since; or IMPOSSIBLE, for `reason`, or as the user `lacks_right`."""
 
     noted: Noted
     action: str
     present: JsonValue = None
     reason: str = ""
+    lacks_right: bool = False
 
     @property
     def change(self) -> Change:
@@ -76,9 +85,10 @@ def plan(admin: AdminClient, undoable: Sequence[Noted]) -> list[Step]:
 
 
 def _step(noted: Noted, present: JsonValue | KafkaError) -> Step:
-    if isinstance(present, KafkaError):
-        return Step(noted, IMPOSSIBLE, None, str(present))
     change = noted.change
+    if isinstance(present, KafkaError):
+        reason = str(naming(present, *reading_rights(change)))
+        return Step(noted, IMPOSSIBLE, None, reason, lacks_right=is_missing_right(present))
     if _equal(change, present, change.before):
         return Step(noted, NOTHING, present)
     return Step(noted, UNDO if _equal(change, present, change.after) else CONFLICT, present)
@@ -128,7 +138,8 @@ def _present_settings(admin: AdminClient, noted: Sequence[Noted]) -> _Present:
 
 
 def _present_acls(admin: AdminClient, noted: Sequence[Noted]) -> _Present:
-    existing = set(describe_acls(admin, AclFilter()))
+    with needs(READ_ACLS):
+        existing = set(describe_acls(admin, AclFilter()))
     return lambda one: _acl(one.change) in existing
 
 
@@ -156,12 +167,19 @@ def _topic(change: Change) -> str:
 def _present_offsets(admin: AdminClient, noted: Sequence[Noted]) -> _Present:
     groups = dict.fromkeys(_group(one.change) for one in noted)
     found = values.offsets(admin, groups, of_share_groups=noted[0].change.kind == SHARE_OFFSET)
+    hidden = _hidden_topics(admin, dict.fromkeys(_topic(one.change) for one in noted))
 
     def present(one: Noted) -> JsonValue | KafkaError:
         offsets = found[_group(one.change)]
         return offsets if isinstance(offsets, KafkaError) else offsets.get(_partition(one.change))
 
-    return present
+    return lambda one: hidden.get(_topic(one.change)) or present(one)
+
+
+def _hidden_topics(admin: AdminClient, names: Iterable[str]) -> dict[str, KafkaError]:
+    """Return the errors of topics that the user may not describe: brokers leave out the offsets of their partitions."""
+    described = describe_topics(admin, list(names))
+    return {name: topic.error for name, topic in described.items() if isinstance(topic.error, TopicAuthorizationFailed)}
 
 
 def _group(change: Change) -> str:
@@ -178,7 +196,8 @@ def _present_replicas(admin: AdminClient, noted: Sequence[Noted]) -> _Present:
 
 
 def _present_credentials(admin: AdminClient, noted: Sequence[Noted]) -> _Present:
-    found = values.credentials(admin, list(dict.fromkeys(str(one.change.target["user"]) for one in noted)))
+    with needs(READ_USERS):
+        found = values.credentials(admin, list(dict.fromkeys(str(one.change.target["user"]) for one in noted)))
     return lambda one: (str(one.change.target["user"]), str(one.change.target["mechanism"])) in found
 
 
@@ -204,7 +223,8 @@ def carry_out(admin: AdminClient, steps: Sequence[Step]) -> Iterator[tuple[Step,
             errors = _SEND[group[0].change.kind](admin, [step.change for step in group])
         except KafkaError as error:
             errors = [error for _ in group]
-        yield from zip(group, errors, strict=True)
+        for step, failure in zip(group, errors, strict=True):
+            yield step, None if failure is None else naming(failure, *changing_rights(step.change))
 
 
 def _groups(steps: Sequence[Step]) -> list[list[Step]]:

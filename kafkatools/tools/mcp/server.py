@@ -6,16 +6,18 @@ stdout belongs to the protocol. The package diverts everything else that is writ
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 
 import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from kafkatools.output import json_line
 from kafkatools.tools.mcp.answers import ANSWER_SCHEMA, is_failure
@@ -62,13 +64,14 @@ def make_server(calls: Calls) -> Server:
     )
 
 
-def serve(calls: Calls) -> None:
-    """Serve the tools until stdin ends. Raises KeyboardInterrupt after a signal."""
-    if anyio.run(_serve, make_server(calls)):
+def serve(calls: Calls, note: Callable[[str], None]) -> None:
+    """Serve the tools until stdin ends. `note`: called with a line about input that is no message. Raises
+    KeyboardInterrupt after a signal."""
+    if anyio.run(_serve, make_server(calls), note):
         raise KeyboardInterrupt
 
 
-async def _serve(server: Server) -> bool:
+async def _serve(server: Server, note: Callable[[str], None]) -> bool:
     """Serve until stdin ends or a signal arrives; return whether it was a signal. An exception out of the handler of a
     signal would end in any task of the event loop, so the signals are received in one of them."""
     numbers = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
@@ -83,21 +86,37 @@ async def _serve(server: Server) -> bool:
                     tasks.cancel_scope.cancel()
 
             tasks.start_soon(wait_for_signal)
-            async with stdio_server(stdin=_StdinLines(sys.stdin.fileno())) as (received, sent):  # type: ignore[arg-type]
+            lines = _StdinLines(sys.stdin.fileno(), note)
+            async with stdio_server(stdin=lines) as (received, sent):  # type: ignore[arg-type]
+                lines.send = sent.send  # before the first await, so that no line is read earlier
                 await server.run(received, sent, server.create_initialization_options())
             tasks.cancel_scope.cancel()
     return is_interrupted
 
 
 class _StdinLines:
-    """The lines of stdin, read without a thread: the package's thread waits in `read` until the client closes stdin, so
-    SIGTERM could not end the process."""
+    """The messages of stdin, read without a thread: the package's thread waits in `read` until the client closes stdin,
+    so SIGTERM could not end the process. The package drops a line that is no message without an answer, so such lines
+    are answered here."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, note: Callable[[str], None]) -> None:
         self._descriptor = descriptor
+        self._note = note
+        self.send: Callable[[SessionMessage], Awaitable[None]] | None = None
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield lines until the end of stdin."""
+        """Yield the lines that are messages until the end of stdin."""
+        async for line in self._lines():
+            refusal = _refusal(line) if line.strip() else None
+            if refusal is None:
+                if line.strip():
+                    yield line
+                continue
+            self._note(f"{refusal.error.message}; stdin takes a message of the Model Context Protocol each line")
+            if self.send is not None:
+                await self.send(SessionMessage(refusal))
+
+    async def _lines(self) -> AsyncIterator[str]:
         pieces: list[bytes] = []
         while True:
             with suppress(PermissionError):  # a regular file, which can always be read
@@ -110,6 +129,27 @@ class _StdinLines:
             pieces.append(rest)
             if not chunk:
                 return
+
+
+def _refusal(line: str) -> types.JSONRPCError | None:
+    """Return the answer to a line that is no message of JSON-RPC, None for a message."""
+    try:
+        types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        pass
+    else:
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        error = types.ErrorData(code=types.PARSE_ERROR, message="Parse error: the line is not JSON")
+        return types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
+    number = value.get("id") if isinstance(value, dict) else None
+    error = types.ErrorData(
+        code=types.INVALID_REQUEST, message="Invalid request: the line is no message of JSON-RPC 2.0"
+    )
+    request_id = number if isinstance(number, (int, str)) and not isinstance(number, bool) else None
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
 def _tool(definition: Definition) -> types.Tool:

@@ -23,6 +23,7 @@ from kafkatools.core.admin.topics import TopicDescription
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition, UnsupportedVersion
 from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.tools import rights
 from kafkatools.tools.monitor.changes import events_between, with_rates
 from kafkatools.tools.monitor.end_history import EndHistory
 from kafkatools.tools.monitor.groups import GroupRequests, ListedGroup
@@ -50,6 +51,7 @@ from kafkatools.tools.monitor.view import (
     Problem,
     TopicView,
 )
+from kafkatools.tools.rights import Right, naming
 
 DEFAULT_PATIENCE_MS = 2000
 SILENCE_MS = 3000
@@ -338,7 +340,8 @@ class _TopicSettings:
         for result in response.entity.results:
             error = error_in(result)
             if error is not None and not isinstance(error, UnknownTopicOrPartition):
-                snapshot.complain(NO_BROKER, f"{_MIN_ISR} of {result.resource_name}", error)
+                named = naming(error, Right("DESCRIBE_CONFIGS", rights.TOPIC, result.resource_name))
+                snapshot.complain(NO_BROKER, f"{_MIN_ISR} of {result.resource_name}", named)
             value = next((entry.value for entry in result.configs if entry.name == _MIN_ISR), None)
             self.min_isr[result.resource_name] = None if value is None else int(value)
 

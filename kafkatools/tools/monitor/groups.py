@@ -20,6 +20,7 @@ from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.tools.monitor.view import GroupPartition, GroupView, Owner
+from kafkatools.tools.rights import GROUP, Right, naming
 
 _Result = Entity | GroupOffsets | ShareOffsets | KafkaError
 
@@ -92,7 +93,7 @@ class GroupRequests:
             if isinstance(result, GroupOffsets) and result.error is not None:
                 result = result.error
             if isinstance(result, KafkaError):
-                self._complain(node, f"{label} {group_id}", result)
+                self._complain(node, f"{label} {group_id}", naming(result, Right("DESCRIBE", GROUP, group_id)))
             elif isinstance(result, GroupOffsets):
                 self._offsets[group_id] = {key: (at.offset, None) for key, at in result.offsets.items()}
             elif isinstance(result, ShareOffsets):

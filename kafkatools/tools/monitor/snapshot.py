@@ -41,7 +41,9 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.topic_partition import topic_fields
 from kafkatools.tools.monitor.groups import ListedGroup, read_listing
 from kafkatools.tools.monitor.view import NO_BROKER, PartitionView, Problem, TopicPartition
+from kafkatools.tools.rights import CLUSTER, TOPIC, Right, naming
 
+_DESCRIBE_CLUSTER = Right("DESCRIBE", CLUSTER)
 _OFFSETS_TOPIC = "__consumer_offsets"
 _MAX_NAMES = 3
 _TOPICS_AT_A_TIME = 500
@@ -249,7 +251,7 @@ class Snapshot:
                 if topic.error is None:
                     topics.append(topic)
                 else:
-                    self.complain(NO_BROKER, f"topic {name}", topic.error)
+                    self.complain(NO_BROKER, f"topic {name}", naming(topic.error, Right("DESCRIBE", TOPIC, name)))
         return topics
 
     def _topics_by_metadata(self, scope: Scope) -> dict[str, TopicDescription]:
@@ -285,7 +287,7 @@ class Snapshot:
             response = responses[f"log directories {broker}"]
             paths = response.error or read_log_dirs(response.entity)
             if isinstance(paths, KafkaError):
-                self.complain(broker, "log directories", paths)
+                self.complain(broker, "log directories", naming(paths, _DESCRIBE_CLUSTER))
             else:
                 directories[broker] = paths
         return directories
@@ -317,7 +319,7 @@ class Snapshot:
         """Return the controller quorum, or the error: UnsupportedVersion for ZooKeeper clusters without one."""
         quorum = response.error or read_quorum(response.entity) or UnknownServerError("the response is empty")
         if isinstance(quorum, KafkaError) and not isinstance(quorum, UnsupportedVersion):
-            self.complain(NO_BROKER, "quorum", quorum)
+            self.complain(NO_BROKER, "quorum", naming(quorum, _DESCRIBE_CLUSTER))
         return quorum
 
     def moves(self, response: BrokerResponse) -> Moves:
