@@ -320,6 +320,59 @@ def test_no_plan_breaks_a_constraint(case: tuple[BalanceInput, BalanceOptions]) 
         assert plan.bytes_between_brokers + plan.bytes_between_disks <= options.max_move_bytes
 
 
+@st.composite
+def filled_disks(draw: Callable[..., object]) -> tuple[BalanceInput, BalanceOptions]:
+    """The cluster of `any_input` with volumes of known sizes, and a limit of their use."""
+    case = draw(any_input())
+    assert isinstance(case, tuple)
+    state, options = case
+    sizes = [part.size_bytes for part in state.cluster.partitions]
+    disks = {}
+    for broker, contents in state.disks.items():
+        filled = []
+        for number, disk in enumerate(contents):
+            used, free = sum(sizes[item] for item in disk.partitions), draw(st.integers(1, 1000))
+            assert isinstance(free, int)
+            # an odd size for each directory, since equal ones are taken for one volume
+            total = used + free + number
+            filled.append(Disk(disk.path, total, total - used, disk.partitions, used))
+        disks[broker] = tuple(filled)
+    limit = float(str(draw(st.sampled_from(["0.5", "0.8", "0.9"]))))
+    return state._replace(disks=disks, rates=None), options._replace(by="bytes", only_above=limit)
+
+
+def use(disks: tuple[Disk, ...], change: int) -> float:
+    """The used part of volumes after a change of their bytes."""
+    total = sum(disk.total_bytes for disk in disks)
+    return (total - sum(disk.usable_bytes for disk in disks) + change) / total
+
+
+@settings(max_examples=200, deadline=None)
+@given(filled_disks())
+def test_only_what_is_above_the_limit_gives_and_nothing_gets_above_it(
+    case: tuple[BalanceInput, BalanceOptions],
+) -> None:
+    state, options = case
+    limit = (options.only_above or 0) + 1e-9
+    plan = plan_balance_by(state, options)
+    before = bytes_of(state, {part.key: part.replicas for part in state.cluster.partitions})
+    after = bytes_of(state, lists_after(state, plan))
+    for broker, disks in state.disks.items():
+        change = after[broker] - before[broker]
+        if use(disks, 0) <= limit:
+            assert change >= 0
+        assert use(disks, change) <= max(limit, use(disks, 0))
+        if change == 0 or broker in options.excluded:
+            rows = {row.path: row for row in plan.disks if row.broker == broker}
+            for disk in disks if rows else ():
+                present, later = rows[disk.path].size_bytes
+                assert use((disk,), later - present) <= max(limit, use((disk,), 0))
+    for replica, path in plan.log_dirs_before.items():
+        (disk,) = (disk for disk in state.disks[replica.broker] if disk.path == path)
+        arrives = any(replica.broker in move.added for move in plan.moves)
+        assert arrives or use((disk,), 0) > limit
+
+
 @settings(max_examples=200, deadline=None)
 @given(any_input())
 def test_no_plan_makes_its_spread_worse(case: tuple[BalanceInput, BalanceOptions]) -> None:
