@@ -290,6 +290,26 @@ def test_groups_in_use_and_offsets_of_others_stay(source: str, target: str, tmp_
     assert len(records(target, "grouped")) == 10
 
 
+def test_a_restored_dead_letter_topic_is_sent_back_from_the_first_record_that_was_not(
+    source: str, target: str, tmp_path: pathlib.Path
+) -> None:
+    for bootstrap in (source, target):
+        create(bootstrap, "redriven")
+    create(source, "letters")
+    with Producer(bootstrap_servers=source) as producer:
+        for number in range(6):
+            headers = [("__streams.errors.topic", b"redriven"), ("__streams.errors.exception", b"E%d" % (number % 2))]
+            producer.send(ProducerRecord("letters", b"%d" % number, b"k", 0, START, headers))
+    ok(source, "redrive", "letters", "--max-messages", "2")
+    ok(source, "redrive", "letters", "--exception", "E1")  # progress behind the first offset that was not sent
+    back_up(source, tmp_path / "b", "letters")
+    ok(target, "restore", "--from", str(tmp_path / "b"))
+    ran = ok(target, "redrive", "letters")
+    assert "No earlier run is known" not in ran.err
+    assert [row[3] for row in records(target, "redriven")] == ["2", "3", "4", "5"]
+    assert ok(target, "redrive", "letters").err == "Sent back a total of 0 records\n"
+
+
 def test_acls_and_quotas_are_added_on_request(source: str, target: str, tmp_path: pathlib.Path) -> None:
     create(source, "guarded")
     ok(source, "acls", "--add", "--allow-principal", "User:alice", "--operation", "Read", "--topic", "guarded")

@@ -180,7 +180,8 @@ class _Run:
         done = self._group.read(admin, is_final=not self._args.dry_run)
         if not done:
             self._console.note(
-                f"No earlier run is known: the group {self._group.group_id} has no offsets of {self._topic.name}"
+                f"No earlier run is known: the group {self._group.group_id} has no progress of the present topic "
+                f"{self._topic.name}"
             )
         parts = [TopicPartition(self._topic.name, part.partition) for part in self._topic.partitions]
         for part, log_start in source.consumer.beginning_offsets(parts).items():

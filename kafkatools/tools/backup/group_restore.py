@@ -20,6 +20,7 @@ from kafkatools.output import counted
 from kafkatools.tools.backup.generations import generations, read_manifest
 from kafkatools.tools.backup.manifest import GroupOffset, Manifest
 from kafkatools.tools.backup.store import Store
+from kafkatools.tools.redrive.progress import is_progress_group
 from kafkatools.tools.rights import GROUP, TOPIC, Right, naming
 
 Groups = dict[str, list[GroupOffset]]
@@ -86,7 +87,7 @@ def restore_groups(
         if isinstance(offsets, str):
             outcomes.append(RestoredGroup(group, 0, offsets))
         else:
-            outcomes.append(_commit(admin, group, _mapped(items, names, target_offset), offsets))
+            outcomes.append(_commit(admin, group, _mapped(group, items, names, target_offset), offsets))
     return outcomes
 
 
@@ -127,13 +128,16 @@ def _present(admin: AdminClient, groups: Groups) -> dict[str, Mapping[tuple[str,
 
 
 def _mapped(
-    items: list[GroupOffset], names: Mapping[str, str], target_offset: TargetOffset
+    group: str, items: list[GroupOffset], names: Mapping[str, str], target_offset: TargetOffset
 ) -> dict[tuple[str, int], OffsetAndMetadata]:
+    """Return the offsets in the target. The metadata of kt redrive has offsets and a topic id of the source, which mean
+    nothing there: without it all records below the offset count as sent back."""
     mapped = {}
     for item in items:
         offset = target_offset(TopicPartition(item.topic, item.partition), item.offset)
         if offset is not None:
-            mapped[names[item.topic], item.partition] = OffsetAndMetadata(offset, metadata=item.metadata)
+            metadata = "" if is_progress_group(group) else item.metadata
+            mapped[names[item.topic], item.partition] = OffsetAndMetadata(offset, metadata=metadata)
     return mapped
 
 

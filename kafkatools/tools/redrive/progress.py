@@ -24,11 +24,17 @@ from kafkatools.tools.redrive.offset_ranges import OffsetRanges
 from kafkatools.tools.rights import GROUP, Right, naming
 
 _VERSION = 1
+_GROUP_PREFIX = "kt-redrive-"
 _PAGE_CHARACTERS = 3900
 _MOST_PAGES = 16
 
 SentOffsets = dict[int, OffsetRanges]
 """The offsets of each partition that were sent back."""
+
+
+def is_progress_group(group_id: str) -> bool:
+    """Return whether a group holds the progress of a dead-letter topic."""
+    return group_id.startswith(_GROUP_PREFIX)
 
 
 class RedriveGroup(NamedTuple):
@@ -40,7 +46,7 @@ class RedriveGroup(NamedTuple):
     @property
     def group_id(self) -> str:
         """The group, which is also the transactional id."""
-        return f"kt-redrive-{self.topic}"
+        return f"{_GROUP_PREFIX}{self.topic}"
 
     def page_id(self, page: int) -> str:
         """Return the group that holds a part of the metadata, the first one for 0."""
