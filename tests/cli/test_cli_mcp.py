@@ -23,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from support.kt import run_kt
 from support.kt_process import start_kt
 from support.mcp_client import McpClient, mcp_client
+from support.schema_registry import Answer, Request, serving
 from support.waiting import eventually
 
 from kafkatools import Admin
@@ -149,6 +150,27 @@ def test_other_tools_answer(client: McpClient) -> None:
         "SECURITY_DISABLED", "Error while executing ACL command: No Authorizer is configured on the broker",
     )  # fmt: skip
     assert client.refused("describe_transaction", transactional_id="nobody")[0] == "FAILED"
+
+
+def test_schemas_of_the_registry_are_listed_and_shown(cluster: str, tmp_path: pathlib.Path) -> None:
+    schema = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
+    latest = {"subject": "orders-value", "version": 3, "id": 7, "schema": schema}
+    answers = {"/subjects": ["orders-value"], "/subjects/orders-value/versions/latest": latest}
+
+    def respond(request: Request) -> Answer:
+        path = request.path.partition("?")[0]
+        return Answer(200, json.dumps(answers[path])) if path in answers else Answer(404, "{}")
+
+    with (
+        serving(respond) as registry,
+        mcp_client(tmp_path, "--bootstrap-server", cluster, "--schema-registry", registry.url) as client,
+    ):
+        (subject,) = client.rows("list_schemas")
+        assert subject["subject"] == "orders-value"
+        (shown,) = client.rows("show_schema", subject="orders-value")
+        assert (shown["version"], shown["id"]) == (3, 7)
+        assert "Order" in str(shown["schema"])
+        assert client.refused("show_schema", subject="nobody-value")[0] != "INTERNAL"
 
 
 def test_pages_of_rows_lead_to_all_of_them(client: McpClient) -> None:

@@ -103,7 +103,8 @@ def test_recorded_dead_letters_of_each_framework_come_back_once(bootstrap: str) 
     assert (ran.status, ran.err.splitlines()) == (
         0,
         [
-            "No earlier run is known: the group kt-redrive-all-frameworks has no progress of the present topic all-frameworks",
+            "No earlier run is known: the group kt-redrive-all-frameworks has no progress of the present topic "
+            "all-frameworks",
             "Sent back a total of 8 records",
         ],
     )
