@@ -163,6 +163,22 @@ def test_members_that_come_and_go(bootstrap: str) -> None:
     assert verdict["cause"] == "members-change" and "1 of 1 joined" in verdict["sentence"]
 
 
+def test_members_that_come_and_go_before_the_first_commit(bootstrap: str) -> None:
+    make_topic(bootstrap, "t-crash")
+    with ExitStack() as members:
+        first = members.enter_context(member(bootstrap, "crash", "t-crash"))
+
+        def replace() -> None:
+            first.leave()
+            members.enter_context(member(bootstrap, "crash", "t-crash"))
+
+        verdict = only_cause(bootstrap, "group", "crash", clock=Between(replace))
+        answer = healthy(bootstrap, "group", "crash")
+    assert verdict["cause"] == "members-change"
+    assert "It has no committed offsets, so its lag is unknown" in verdict["evidence"]
+    assert (answer["lag"]["records"], answer["lag"]["change"]) == (None, None)
+
+
 def test_a_rebalance_that_does_not_end(bootstrap: str) -> None:
     make_topic(bootstrap, "t-wait")
     with member(bootstrap, "wait", "t-wait") as one, GroupClient(bootstrap) as other:

@@ -40,6 +40,7 @@ from kafkatools.core.admin.transactions import describe_transactions
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.diagnosis import collecting
 
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 Answer = tuple[ExitStatus, dict[str, Any]]
@@ -170,9 +171,10 @@ def test_a_broker_that_hangs(empty_three_nodes: ThreeNodes) -> None:
     assert verdict["cause"] == "broker-silent" and "although the controller counts it as alive" in verdict["sentence"]
 
 
-def test_a_controller_that_hangs(empty_three_nodes: ThreeNodes) -> None:
+def test_a_controller_that_hangs(empty_three_nodes: ThreeNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Node 1 is the only controller, and a broker: without it nobody knows that it is not alive."""
     nodes = empty_three_nodes
+    monkeypatch.setattr(collecting, "LATE_MS", 500)  # it must not hang for longer than the sessions of the others last
     nodes.make_topics({"led": [[1, 2]]})
     others = f"{nodes.address(2)},{nodes.address(3)}"
     with paused(nodes, 1), futures.ThreadPoolExecutor() as pool:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 
 from kafkatools.tools.diagnosis.findings import count
-from kafkatools.tools.diagnosis.group_causes import commit_lines, lag_text
+from kafkatools.tools.diagnosis.group_causes import commit_lines, has_no_offsets, lag_text
 from kafkatools.tools.diagnosis.observations import GROUP, PARTITION, TOPIC, Observations, Subject
 from kafkatools.tools.diagnosis.verdict import Verdict
 
@@ -20,10 +20,13 @@ def default_interval_s(subject: Subject) -> float:
 
 
 def needs_time(obs: Observations) -> bool:
-    """Return whether a second snapshot could show more: a group has lag, members to wait for, or pending offsets; or
-    the growth of a topic."""
+    """Return whether a second snapshot could show more: a group has lag, members to wait for or none of their offsets,
+    or pending offsets; or the growth of a topic."""
     return bool(obs.pending or obs.subject.kind in (TOPIC, PARTITION)) or any(
-        obs.lagging(group) or group.state not in ("Stable", "Empty", "Dead") for group in obs.view.groups
+        obs.lagging(group)
+        or group.state not in ("Stable", "Empty", "Dead")
+        or (obs.subject.kind == GROUP and has_no_offsets(group) and group.members)
+        for group in obs.view.groups
     )
 
 

@@ -49,10 +49,17 @@ def has_stopped_at(obs: Observations, group: GroupView, key: TopicPartition) -> 
     )
 
 
+def has_no_offsets(group: GroupView) -> bool:
+    """Return whether the coordinator reported that a group has committed no offset at all."""
+    return group.partitions == ()
+
+
 def lag_text(obs: Observations, group: GroupView) -> str:
     """Return the lag and its change since the first snapshot, or that the change is unknown."""
     if not group.is_lag_known and not group.least_lag:
         return "The lag is unknown"
+    if has_no_offsets(group):
+        return "It has no committed offsets, so its lag is unknown"
     total = f"{group.least_lag:,}" if group.is_lag_known else f"at least {group.least_lag:,}"
     before = obs.before(group.group_id)
     if group.is_lag_known and not group.least_lag and before is None:
@@ -109,8 +116,9 @@ def _command(group: GroupView) -> str:
 
 
 def _is_disturbed(obs: Observations, group: GroupView, description: GroupDescription) -> bool:
-    """Return whether a group has stopped or is rebalancing, so that a change of its members matters."""
-    return has_stopped(obs, group) or description.state in REBALANCING
+    """Return whether a group has stopped, never committed or is rebalancing, so that a change of its members matters.
+    Consumers that crash at their first record never commit."""
+    return has_stopped(obs, group) or has_no_offsets(group) or description.state in REBALANCING
 
 
 def member_text(member: MemberDescription) -> str:

@@ -47,10 +47,10 @@ def _lag(obs: Observations) -> dict[str, object] | None:
         return None
     group = obs.view.groups[0]
     before = obs.before(group.group_id)
-    is_known = before is not None and before.is_lag_known and group.is_lag_known
+    is_known = before is not None and before.is_lag_known and group.is_lag_known and bool(group.partitions)
     change = group.least_lag - before.least_lag if is_known and before is not None else None
     return {
-        "records": group.least_lag if group.is_lag_known else None,
+        "records": group.least_lag if group.is_lag_known and group.partitions else None,
         "change": change,
         "per_second": change / obs.seconds if change is not None and obs.seconds else None,
         "committing": None if before is None else has_progressed(obs, group),
