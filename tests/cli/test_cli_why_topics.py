@@ -100,6 +100,8 @@ def test_a_log_directory_that_is_gone(tmp_path: pathlib.Path) -> None:
         for words in ((), ("broker", "1")):
             verdict = only_cause(address, *words)
             assert verdict["cause"] == "log-dir-offline" and str(second) in verdict["sentence"]
+        served = next(number for number in range(4) if (first / f"spread-{number}").exists())
+        healthy(address, "partition", f"spread-{served}")
 
 
 def test_a_disk_that_is_almost_full(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

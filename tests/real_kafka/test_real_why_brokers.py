@@ -159,6 +159,7 @@ def paused(nodes: ThreeNodes, node: int) -> Iterator[None]:
         yield
     finally:
         nodes.processes[node].send_signal(signal.SIGCONT)
+        nodes.settle()  # if it hung for longer on a busy machine, the controller has fenced brokers by now
         nodes.wait_until_complete()
 
 
