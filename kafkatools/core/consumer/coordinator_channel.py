@@ -75,7 +75,8 @@ class CoordinatorChannel:
             return
 
         def answered(entity: Entity, now_ms: int) -> None:
-            self._metrics.answered(request.api_key, now_ms - sent_ms, now_ms)
+            is_refusal = bool(getattr(entity, "error_code", 0))
+            self._metrics.answered(request.api_key, now_ms - sent_ms, now_ms, is_refusal=is_refusal)
             request.answered(entity, now_ms)
 
         self._metrics.sent(request.api_key, sent_ms)

@@ -21,15 +21,18 @@ _SIZE: Stats = {**sums("bytes-consumed"), **averages("fetch-size")}
 _RECORDS: Stats = {**sums("records-consumed"), "records-per-request-avg": Sensor.average}
 _LAG: Stats = {"records-lag": last, **averages("records-lag")}
 _LEAD: Stats = {"records-lead": last, "records-lead-avg": Sensor.average, "records-lead-min": Sensor.minimum}
+_LARGEST_LAG: Stats = {"records-lag-max": Sensor.maximum}
+_SMALLEST_LEAD: Stats = {"records-lead-min": Sensor.minimum}
+_LATENCY: Stats = {**averages("fetch-latency"), **counts("fetch")}
+_SHARED_RECORDS: Stats = {**sums("records-consumed"), **averages("records-per-request")}
 _REPLICA = "preferred-read-replica"
-_PARTITION_NAMES = (*_LAG, *_LEAD, _REPLICA)
 
 
 class FetchLatency:
     """The latency, throttle time and number of the Fetch or ShareFetch requests of a consumer."""
 
     def __init__(self, registry: MetricsRegistry, group: str) -> None:
-        self._latency = registry.sensor(group, {**averages("fetch-latency"), **counts("fetch")})
+        self._latency = registry.sensor(group, _LATENCY)
         self._throttle_time = registry.sensor(group, averages("fetch-throttle-time"))
 
     def answered(self, latency_ms: int, throttle_ms: int, now_ms: int) -> None:
@@ -62,8 +65,8 @@ class FetchMetrics:
         self._registry = registry
         self._size = registry.sensor(GROUP, _SIZE)
         self._records = registry.sensor(GROUP, _RECORDS)
-        self._lag = registry.sensor(GROUP, {"records-lag-max": Sensor.maximum})
-        self._lead = registry.sensor(GROUP, {"records-lead-min": Sensor.minimum})
+        self._lag = registry.sensor(GROUP, _LARGEST_LAG)
+        self._lead = registry.sensor(GROUP, _SMALLEST_LEAD)
         self.latency = FetchLatency(registry, GROUP)
         self._topics: dict[str, tuple[Sensor, Sensor]] = {}
         self._partitions: dict[TopicPartition, _PartitionSensors | None] = {}
@@ -110,9 +113,11 @@ class FetchMetrics:
         """Replace the partitions that have metrics. `preferred_replica(partition, now_ms)` returns the follower that is
         read instead of the leader, None without one."""
         present = set(partitions)
-        for part in set(self._partitions) - present:
+        gone = set(self._partitions) - present
+        for part in gone:
             del self._partitions[part]
-            self._registry.remove(GROUP, _PARTITION_NAMES, _tags(part))
+        if gone:
+            self._registry.remove(GROUP, map(_tags, gone))
         for part in present - self._partitions.keys():
             self._partitions[part] = None
             self._registry.gauge(GROUP, _REPLICA, partial(_replica, preferred_replica, part), _tags(part))
@@ -136,7 +141,7 @@ class ShareFetchMetrics:
     def __init__(self, registry: MetricsRegistry) -> None:
         self.latency = FetchLatency(registry, SHARE_GROUP)
         self._size = registry.sensor(SHARE_GROUP, _SIZE)
-        self._records = registry.sensor(SHARE_GROUP, {**sums("records-consumed"), **averages("records-per-request")})
+        self._records = registry.sensor(SHARE_GROUP, _SHARED_RECORDS)
         self._acknowledged = registry.sensor(SHARE_GROUP, sums("acknowledgements-send"))
         self._refused = registry.sensor(SHARE_GROUP, sums("acknowledgements-error"))
 

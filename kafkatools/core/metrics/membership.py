@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kafkatools.core.metrics.registry import MetricsRegistry
-from kafkatools.core.metrics.sensor import Sensor, Stats, averages, counts, hourly_counts, total
+from kafkatools.core.metrics.sensor import Sensor, Stats, averages, counts, total
 from kafkatools.core.protocol.api_versions import ApiKey
 
 GROUP = "consumer-coordinator-metrics"
@@ -20,11 +20,7 @@ _HEARTBEAT: Stats = {**counts("heartbeat"), "heartbeat-response-time-max": Senso
 _COMMIT: Stats = {**averages("commit-latency"), **counts("commit")}
 _JOIN: Stats = {**averages("join-time"), **counts("join")}
 _SYNC: Stats = {**averages("sync-time"), **counts("sync")}
-_REBALANCE: Stats = {
-    **averages("rebalance-latency"),
-    "rebalance-latency-total": total,
-    **hourly_counts("rebalance"),
-}
+_REBALANCE: Stats = {**averages("rebalance-latency"), "rebalance-latency-total": total}
 _MS_PER_SECOND = 1000
 
 
@@ -56,10 +52,11 @@ class CoordinatorMetrics:
         if api_key in (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT):
             self._last_heartbeat_ms = now_ms
 
-    def answered(self, api_key: int, latency_ms: int, now_ms: int) -> None:
-        """Record the latency of a response of the coordinator, in ms."""
+    def answered(self, api_key: int, latency_ms: int, now_ms: int, *, is_refusal: bool) -> None:
+        """Record the latency of a response of the coordinator, in ms. Refused joins and syncs do not count, as in
+        Kafka."""
         sensor = self._requests.get(ApiKey(api_key))
-        if sensor is not None:
+        if sensor is not None and not (is_refusal and api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)):
             sensor.record(latency_ms, now_ms)
 
 
@@ -69,8 +66,9 @@ class RebalanceMetrics:
     def __init__(self, registry: MetricsRegistry, assigned_count: Callable[[], int]) -> None:
         """`assigned_count` returns the number of assigned partitions."""
         self._clock = registry.clock
-        self._rebalances = registry.sensor(GROUP, _REBALANCE)
-        self._failed = registry.sensor(GROUP, hourly_counts("failed-rebalance"))
+        self._latency = registry.sensor(GROUP, _REBALANCE)
+        self._rebalances = registry.hourly_sensor(GROUP, "rebalance")
+        self._failed = registry.hourly_sensor(GROUP, "failed-rebalance")
         self._calls = {
             name: registry.sensor(GROUP, averages(f"partition-{name}-latency"))
             for name in ("assigned", "revoked", "lost")
@@ -94,7 +92,8 @@ class RebalanceMetrics:
     def ended(self, now_ms: int) -> None:
         """Record the rebalance under way as successful. No effect without one."""
         if self._started_ms is not None:
-            self._rebalances.record(now_ms - self._started_ms, now_ms)
+            self._latency.record(now_ms - self._started_ms, now_ms)
+            self._rebalances.record(1, now_ms)
             self._started_ms, self._ended_ms = None, now_ms
 
     def failed(self, now_ms: int) -> None:
@@ -115,7 +114,7 @@ class ShareRebalanceMetrics:
     """The number of assignments that a member of a share group received."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
-        self._rebalances = registry.sensor(SHARE_GROUP, hourly_counts("rebalance"))
+        self._rebalances = registry.hourly_sensor(SHARE_GROUP, "rebalance")
 
     def assigned(self, now_ms: int) -> None:
         """Count a new assignment."""

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafkatools.core.metrics.registry import MetricsRegistry
-from kafkatools.core.metrics.sensor import Sensor, averages, total
+from kafkatools.core.metrics.sensor import Sensor, Stats, averages, durations
 
 GROUP = "consumer-metrics"
 SHARE_GROUP = "consumer-share-metrics"
+_IDLE: Stats = {"poll-idle-ratio-avg": Sensor.average}
 
 
 class PollMetrics:
@@ -19,7 +20,7 @@ class PollMetrics:
     def __init__(self, registry: MetricsRegistry, group: str) -> None:
         self._clock = registry.clock
         self._between = registry.sensor(group, averages("time-between-poll"))
-        self._idle = registry.sensor(group, {"poll-idle-ratio-avg": Sensor.average})
+        self._idle = registry.sensor(group, _IDLE)
         self._started_ms: int | None = None
         self._since_last_ms = 0
         registry.gauge(group, "last-poll-seconds-ago", self._seconds_ago)
@@ -51,9 +52,7 @@ class CommitTimes:
 
     def __init__(self, registry: MetricsRegistry) -> None:
         self._clock = registry.clock
-        self._calls = {
-            name: registry.sensor(GROUP, {f"{name}-time-ns-total": total}) for name in ("commit-sync", "committed")
-        }
+        self._calls = {name: registry.sensor(GROUP, durations(name)) for name in ("commit-sync", "committed")}
 
     @contextmanager
     def time(self, call: str) -> Iterator[None]:

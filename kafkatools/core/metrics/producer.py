@@ -11,13 +11,18 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from kafkatools.core.metrics.registry import MetricsRegistry
-from kafkatools.core.metrics.sensor import Sensor, Stats, averages, counts, sums, total
+from kafkatools.core.metrics.sensor import Sensor, Stats, averages, counts, durations, sums
 
 GROUP = "producer-metrics"
 TOPIC_GROUP = "producer-topic-metrics"
 _CALLS = (
     "flush", "metadata-wait", "txn-init", "txn-begin", "txn-send-offsets", "txn-prepare", "txn-commit", "txn-abort",
 )  # fmt: skip
+
+
+_COMPRESSION: Stats = {"compression-rate-avg": Sensor.average}
+_RECORDS: Stats = {**sums("record-send"), "records-per-request-avg": Sensor.average}
+_TOPIC_COMPRESSION: Stats = {"compression-rate": Sensor.average}
 
 
 class SentBatch(NamedTuple):
@@ -49,14 +54,14 @@ class ProducerMetrics:
         self._batch_size = sensor(averages("batch-size"))
         self._queue_time = sensor(averages("record-queue-time"))
         self._record_size = sensor(averages("record-size"))
-        self._compression = sensor({"compression-rate-avg": Sensor.average})
-        self._records = sensor({**sums("record-send"), "records-per-request-avg": Sensor.average})
+        self._compression = sensor(_COMPRESSION)
+        self._records = sensor(_RECORDS)
         self._latency = sensor(averages("request-latency"))
         self._throttle_time = sensor(averages("produce-throttle-time"))
         self._retries = sensor(sums("record-retry"))
         self._errors = sensor(sums("record-error"))
         self._splits = sensor(counts("batch-split"))
-        self._calls = {name: sensor({f"{name}-time-ns-total": total}) for name in _CALLS}
+        self._calls = {name: sensor(durations(name)) for name in _CALLS}
         self._topics: dict[str, _TopicSensors] = {}
 
     def _sensor(self, stats: Stats) -> Sensor:
@@ -72,7 +77,7 @@ class ProducerMetrics:
             tables: tuple[Stats, ...] = (
                 sums("record-send"),
                 sums("byte"),
-                {"compression-rate": Sensor.average},
+                _TOPIC_COMPRESSION,
                 sums("record-retry"),
                 sums("record-error"),
             )

@@ -6,16 +6,18 @@ are computed when `MetricsRegistry.values` is called; between calls a metric cos
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.metrics.sensor import Sensor, Stats, Window
+from kafkatools.core.metrics.sensor import MS_PER_HOUR, Sensor, Stats, Window, hourly_counts
 
 _CLIENT_ID = "client-id"
 _COUNT_GROUP = "kafka-metrics-count"
+
+Tags = tuple[tuple[str, str], ...]
 
 
 class MetricName(NamedTuple):
@@ -24,7 +26,7 @@ class MetricName(NamedTuple):
 
     name: str
     group: str
-    tags: tuple[tuple[str, str], ...]
+    tags: Tags
 
     @classmethod
     def of(cls, name: str, group: str, tags: Mapping[str, str]) -> MetricName:
@@ -66,15 +68,33 @@ class MetricValues(Mapping[MetricName, float]):
         return f"MetricValues({len(self._values)} metrics)"
 
 
+class _Source(NamedTuple):
+    """A sensor with the metrics that it has. Names are made when values are read: 1,000 clients have 100,000."""
+
+    group: str
+    tags: Tags
+    stats: Stats
+    sensor: Sensor
+
+
+class _Gauge(NamedTuple):
+    """A metric whose value a function of the time in ms returns."""
+
+    metric: MetricName
+    read: Callable[[int], float]
+
+
 class MetricsRegistry:
-    """The sensors and gauges of one client."""
+    """The sensors and gauges of one client. `_lock` guards both lists, which the threads of a client add to."""
 
     def __init__(self, client_id: str, window: Window, clock: Clock) -> None:
         self.clock = clock
-        self._client_id = client_id
         self.window = window
-        self._metrics: dict[MetricName, Callable[[int], float]] = {}
-        self.gauge(_COUNT_GROUP, "count", lambda now_ms: float(len(self._metrics)))
+        self._lock = threading.Lock()
+        self._own_tags: Tags = ((_CLIENT_ID, client_id),)
+        self._sources: list[_Source] = []
+        self._gauges: list[_Gauge] = []
+        self.gauge(_COUNT_GROUP, "count", lambda now_ms: float(self._count()))
 
     @classmethod
     def of(cls, config: Config, clock: Clock) -> MetricsRegistry:
@@ -82,31 +102,49 @@ class MetricsRegistry:
         window = Window(config.metrics_num_samples, config.metrics_sample_window_ms)
         return cls(config.client_id, window, clock)
 
+    def _tags(self, tags: Mapping[str, str] | None) -> Tags:
+        return tuple(sorted((*self._own_tags, *tags.items()))) if tags else self._own_tags
+
+    def _count(self) -> int:
+        return len(self._gauges) + sum(len(source.stats) for source in self._sources)
+
     def sensor(self, group: str, stats: Stats, tags: Mapping[str, str] | None = None) -> Sensor:
         """Add a sensor whose metrics are `stats`. `tags`: those besides client-id."""
         sensor = Sensor(self.window)
         self.add(group, stats, sensor, tags)
         return sensor
 
+    def hourly_sensor(self, group: str, name: str) -> Sensor:
+        """Add a sensor with the metrics `NAME-rate-per-hour` and `NAME-total`. Its samples last an hour, whatever the
+        settings say (Kafka's Rate with a time window of its own)."""
+        sensor = Sensor(self.window._replace(sample_ms=MS_PER_HOUR))
+        self.add(group, hourly_counts(name), sensor)
+        return sensor
+
     def add(self, group: str, stats: Stats, sensor: Sensor, tags: Mapping[str, str] | None = None) -> None:
         """Add the metrics `stats` of a sensor."""
-        for name, read in stats.items():
-            self.gauge(group, name, partial(read, sensor), tags)
+        with self._lock:
+            self._sources.append(_Source(group, self._tags(tags), stats, sensor))
 
-    def gauge(
-        self, group: str, name: str, read: Callable[[int], float], tags: Mapping[str, str] | None = None
-    ) -> MetricName:
+    def gauge(self, group: str, name: str, read: Callable[[int], float], tags: Mapping[str, str] | None = None) -> None:
         """Add a metric whose value `read` returns for the time in ms."""
-        metric = MetricName.of(name, group, {_CLIENT_ID: self._client_id, **(tags or {})})
-        self._metrics[metric] = read
-        return metric
+        with self._lock:
+            self._gauges.append(_Gauge(MetricName(name, group, self._tags(tags)), read))
 
-    def remove(self, group: str, names: Iterable[str], tags: Mapping[str, str]) -> None:
-        """Remove the metrics of these names and tags. No effect on metrics that were not added."""
-        for name in names:
-            self._metrics.pop(MetricName.of(name, group, {_CLIENT_ID: self._client_id, **tags}), None)
+    def remove(self, group: str, tags: Iterable[Mapping[str, str]]) -> None:
+        """Remove the metrics of a group that have exactly these tags besides client-id."""
+        removed = {(group, self._tags(each)) for each in tags}
+        with self._lock:
+            self._sources = [source for source in self._sources if source[:2] not in removed]
+            self._gauges = [gauge for gauge in self._gauges if gauge.metric[1:] not in removed]
 
     def values(self) -> MetricValues:
         """Return the present values of all metrics."""
         now_ms = self.clock.now_ms()
-        return MetricValues({metric: read(now_ms) for metric, read in list(self._metrics.items())})
+        with self._lock:
+            gauges, sources = list(self._gauges), list(self._sources)
+        values = {gauge.metric: gauge.read(now_ms) for gauge in gauges}
+        for group, tags, stats, sensor in sources:
+            for name, read in stats.items():
+                values[MetricName(name, group, tags)] = read(sensor, now_ms)
+        return MetricValues(values)

@@ -9,11 +9,13 @@ Kafka. `Stats` tables name the statistics of a sensor that are metrics.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 _START, _LAST, _SUM, _COUNT, _MAX, _MIN = range(6)
 _SECONDS_PER_HOUR = 3600
+MS_PER_HOUR = 3_600_000
 
 
 class Window(NamedTuple):
@@ -95,28 +97,39 @@ class Sensor:
         return min((sample[_MIN] for sample in self._recent(now_ms)), default=math.nan)
 
 
-Stats = dict[str, Callable[[Sensor, int], float]]
+Stats = Mapping[str, Callable[[Sensor, int], float]]
 """The metrics of a sensor: name to a function of the sensor and the time."""
 
 
+@cache
 def sums(name: str) -> Stats:
     """The metrics `NAME-rate` and `NAME-total` of the recorded values (Kafka's Meter)."""
     return {f"{name}-rate": Sensor.rate, f"{name}-total": total}
 
 
+@cache
 def counts(name: str) -> Stats:
     """The metrics `NAME-rate` and `NAME-total` of the number of values."""
     return {f"{name}-rate": Sensor.count_rate, f"{name}-total": count}
 
 
+@cache
 def hourly_counts(name: str) -> Stats:
-    """The metrics `NAME-rate-per-hour` and `NAME-total` of the number of values."""
+    """The metrics `NAME-rate-per-hour` and `NAME-total` of the number of values; for a sensor with samples of an
+    hour."""
     return {
         f"{name}-rate-per-hour": lambda sensor, now_ms: sensor.count_rate(now_ms) * _SECONDS_PER_HOUR,
         f"{name}-total": count,
     }
 
 
+@cache
+def durations(name: str) -> Stats:
+    """The metric `NAME-time-ns-total` of the recorded times."""
+    return {f"{name}-time-ns-total": total}
+
+
+@cache
 def averages(name: str) -> Stats:
     """The metrics `NAME-avg` and `NAME-max`."""
     return {f"{name}-avg": Sensor.average, f"{name}-max": Sensor.maximum}

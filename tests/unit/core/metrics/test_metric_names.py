@@ -86,6 +86,8 @@ def test_consumer_has_the_metrics_of_kafkas(bootstrap: str, protocol: str) -> No
     assert values[MetricName.of("records-lead", "consumer-fetch-manager-metrics", part)] >= 1
     assert values[MetricName.of("preferred-read-replica", "consumer-fetch-manager-metrics", part)] == -1
     assert (values["assigned-partitions"], values["rebalance-total"], values["commit-total"]) == (1, 1, 1)
+    assert values["rebalance-rate-per-hour"] == pytest.approx(1, rel=0.01)
+    assert values.get("join-total", 1) == values.get("sync-total", 1) == 1  # the join without a member id was refused
     assert values["records-consumed-total"] >= 1
     assert values["bytes-consumed-total"] > values["records-consumed-total"]
     assert values["heartbeat-total"] >= (protocol == "consumer")

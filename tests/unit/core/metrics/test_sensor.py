@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+from support.manual_clock import ManualClock
+
+from kafkatools.core.metrics.registry import MetricsRegistry
 from kafkatools.core.metrics.sensor import Sensor, Window
 
 WINDOW = Window(2, 1000)
@@ -50,3 +53,28 @@ def test_reading_changes_nothing() -> None:
     sensor.record(10, 0)
     assert math.isnan(sensor.average(60_000))
     assert sensor.average(500) == 10
+
+
+def test_rates_per_hour_have_samples_of_an_hour() -> None:
+    clock = ManualClock()
+    registry = MetricsRegistry("app", WINDOW, clock)
+    registry.hourly_sensor("g", "rebalance").record(1, clock.now_ms())
+    assert registry.values()["rebalance-rate-per-hour"] == 1  # as Apache Kafka 4.3.1 after a first rebalance
+    clock.advance_ms(3_600_000)
+    assert registry.values()["rebalance-rate-per-hour"] == 1
+    clock.advance_ms(3_600_000)
+    assert registry.values()["rebalance-rate-per-hour"] == 0
+    assert registry.values()["rebalance-total"] == 1
+
+
+def test_removed_metrics_are_those_of_the_tags() -> None:
+    registry = MetricsRegistry("app", WINDOW, ManualClock())
+    for topic in ("a", "b", "c"):
+        registry.sensor("g", {"x-avg": Sensor.average}, {"topic": topic})
+        registry.gauge("g", "y", float, {"topic": topic})
+    registry.remove("g", [{"topic": "a"}, {"topic": "c"}, {"topic": "other"}])
+    assert [(name.name, name.tag("topic")) for name in registry.values() if name.group == "g"] == [
+        ("y", "b"),
+        ("x-avg", "b"),
+    ]
+    assert registry.values()["count"] == 3
