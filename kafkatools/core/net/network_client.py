@@ -9,7 +9,7 @@ Callbacks run last. A response must carry the correlation id of the oldest reque
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.core.client_log import ClientLog
 from kafkatools.core.clock import Clock
@@ -369,7 +369,7 @@ class NetworkClient:
     def _finish(
         self,
         request: InFlightRequest,
-        body: Any,
+        body: object,
         raw: memoryview | None,
         error: KafkaError | None,
         disconnected: bool,
