@@ -6,6 +6,7 @@ committed is on the disks of a majority of the leader's voters, never lost and n
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import Leader
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint, Voter, VoterSet
 from kafkatools.core.broker.metadata.snapshot import SnapshotId, encode_snapshot
+from kafkatools.core.errors import InvalidUpdateVersion
 
 NEWEST.update({18: 4, 80: 1, 81: 0, 82: 0})
 NODES = 5
@@ -30,14 +32,24 @@ VERSIONS = [{"name": "kraft.version", "min_version": 0, "max_version": 1}]
 class DynamicQuorum(Simulation):
     """Five nodes; the first `voters` of them are formatted as voters, the others as observers."""
 
-    def __init__(self, seed: int, voters: int = 1, *, auto_join: tuple[int, ...] = ()) -> None:
+    def __init__(self, seed: int, voters: int = 1, *, auto_join: tuple[int, ...] = (), is_static: bool = False) -> None:
+        """`is_static`: the voters are in the settings, until kraft.version is upgraded."""
         super().__init__(seed, voters, NODES - voters)
-        self.static_voters = {}
+        self.static_voters = self.static_voters if is_static else {}
         self.auto_join = auto_join
         self.directories = {node_id: uuid.UUID(int=node_id << 64 | 1) for node_id in self.nodes}
         self.ports = {node_id: 9000 + node_id for node_id in self.nodes}
         self.outcomes: list[int] = []
-        self.format(VoterSet(1, tuple(self.voter(node_id) for node_id in range(1, voters + 1))))
+        if not is_static:
+            self.format(VoterSet(1, tuple(self.voter(node_id) for node_id in range(1, voters + 1))))
+
+    def upgrade(self) -> None:
+        """Raise kraft.version at the leader, if its voters have reported themselves."""
+        leader = self.leader
+        if leader is not None and leader.raft is not None and self.now_ms >= leader.paused_until_ms:
+            with contextlib.suppress(InvalidUpdateVersion):
+                leader.raft.upgrade_kraft_version(1, validate_only=False)
+            leader.turn()
 
     def voter(self, node_id: int) -> Voter:
         """A node as a voter."""
@@ -148,7 +160,9 @@ def random_changes(seed: int, duration_ms: int) -> DynamicQuorum:
     """One random history: writes, changes of the voters, and every second or so something goes wrong."""
     choice = Random(seed)
     auto_join = choice.choice(((), (), (2, 3), (5,)))
-    simulation = DynamicQuorum(seed, voters=choice.choice((1, 1, 3)), auto_join=auto_join)
+    is_static = choice.random() < 0.2
+    voters = 3 if is_static else choice.choice((1, 1, 3))
+    simulation = DynamicQuorum(seed, voters, auto_join=auto_join, is_static=is_static)
     for node in simulation.nodes.values():
         node.start()
     end_ms = simulation.now_ms + duration_ms
@@ -166,6 +180,8 @@ def random_changes(seed: int, duration_ms: int) -> DynamicQuorum:
 
 
 def _change(simulation: DynamicQuorum, choice: Random) -> None:
+    if simulation.static_voters and choice.random() < 0.3:
+        simulation.upgrade()
     node_id = choice.choice(sorted(simulation.nodes))
     # Also a leader of an older epoch, which does not know so yet, gets requests.
     leading = [node for node in simulation.nodes.values() if node.raft is not None and node.raft.is_leader]

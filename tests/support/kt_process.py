@@ -53,12 +53,12 @@ def error_lines(stderr: bytes) -> list[str]:
 class BrokerProcess:
     """`kt server-start` on a directory of its own. Settings: Kafka's names."""
 
-    def __init__(self, directory: pathlib.Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: pathlib.Path, settings: Mapping[str, str] | None = None, *format_options: str
+    ) -> None:
         port, controller = free_port(), free_port()
-        self.bootstrap = f"127.0.0.1:{port}"
         self.directory = directory / "data"
         self._home = directory
-        self._port = port
         self._file = directory / "server.properties"
         properties = {
             "process.roles": "broker,controller",
@@ -72,8 +72,10 @@ class BrokerProcess:
         }
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = pathlib.Path(properties["log.dirs"])
+        self._port = int(properties["listeners"].split(",")[0].rpartition(":")[2])
+        self.bootstrap = f"127.0.0.1:{self._port}"
         self._file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        formatted = run_kt("storage", "format", "-t", CLUSTER_ID, "-c", str(self._file))
+        formatted = run_kt("storage", "format", "-t", CLUSTER_ID, "-c", str(self._file), *format_options)
         assert formatted.status == 0, formatted.err
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -93,6 +95,10 @@ class BrokerProcess:
     def start(self) -> None:
         """Starts it and waits until it listens."""
         self.spawn()
+        self.wait()
+
+    def wait(self) -> None:
+        """Waits until it listens."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and self.child.poll() is None:
             try:

@@ -28,6 +28,7 @@ class Log:
     """A `RecordWriter`: everything is written, and `is_leader` says whether more may be."""
 
     commits_at_once = False
+    kraft_version = 0
 
     def __init__(self, epoch: int = 1, first_offset: int = 0) -> None:
         self.epoch = epoch
@@ -50,6 +51,9 @@ class Log:
         self.records += records
         self.batches.append(len(records))
         return first
+
+    def upgrade_kraft_version(self, level: int, *, validate_only: bool) -> None:
+        """Nothing to write here."""
 
     def names(self, since: int = 0) -> list[str]:
         """The types of the records from an offset on."""

@@ -240,7 +240,7 @@ def handle_update_features(node: ChangeContext, request: Request) -> Response:
     them.
 
     As in Apache Kafka, `allow_downgrade` of version 0 is ignored. Raises ClusterAuthorizationFailed and
-    InvalidUpdateVersion. Not done: an upgrade of kraft.version.
+    InvalidUpdateVersion.
     """
     entity = decode_permitted(node, request)
     updates = [

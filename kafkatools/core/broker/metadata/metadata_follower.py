@@ -199,6 +199,15 @@ class RaftWriter:
         """Offset of the next record."""
         return self._raft.end_offset
 
+    @property
+    def kraft_version(self) -> int:
+        """The kraft.version of the log."""
+        return self._raft.kraft_version
+
+    def upgrade_kraft_version(self, level: int, *, validate_only: bool) -> None:
+        """Raise kraft.version, or only check it. Raises InvalidUpdateVersion, NotController."""
+        self._raft.upgrade_kraft_version(level, validate_only=validate_only)
+
     def append(self, records: Records, wall_ms: int) -> int:
         """Append records as one batch and return the offset of the first. Raises NotController."""
         return self._raft.append(records, wall_ms)

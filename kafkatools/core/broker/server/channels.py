@@ -122,6 +122,15 @@ class RecordWriter(Protocol):
         """The offset of the next record."""
         ...
 
+    @property
+    def kraft_version(self) -> int:
+        """The finalized kraft.version."""
+        ...
+
+    def upgrade_kraft_version(self, level: int, *, validate_only: bool) -> None:
+        """Raise kraft.version, or only check it. Raises InvalidUpdateVersion."""
+        ...
+
     def append(self, records: Records, wall_ms: int) -> int:
         """Write records as one batch and return the offset of the first; the batch may not be committed yet. Raises
         NotController when this node no longer leads the quorum."""

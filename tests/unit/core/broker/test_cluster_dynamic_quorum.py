@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from support.cluster_nodes import ClusterNodes
 
-from kafkatools.core.errors import DuplicateVoter, InconsistentClusterId, VoterNotFound
+from kafkatools.core.errors import DuplicateVoter, InconsistentClusterId, InvalidUpdateVersion, VoterNotFound
 
-ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, DESCRIBE_QUORUM, API_VERSIONS = 80, 81, 55, 18
+ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, DESCRIBE_QUORUM, API_VERSIONS, UPDATE_FEATURES = 80, 81, 55, 18, 57
 QUORUM = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
 
 
@@ -131,5 +131,31 @@ def test_a_controller_may_join_by_itself(tmp_path: pathlib.Path) -> None:
     try:
         cluster.start()
         cluster.run_until(lambda: _voters(cluster, 1).keys() == {1, 2, 3})
+    finally:
+        cluster.close()
+
+
+def test_a_static_quorum_becomes_a_dynamic_one(tmp_path: pathlib.Path) -> None:
+    cluster = ClusterNodes(tmp_path).start()
+    update = {"feature": "kraft.version", "max_version_level": 1, "upgrade_type": 1}
+
+    def upgrade() -> tuple[int, str]:
+        response = cluster.ask(2, UPDATE_FEATURES, 2, timeout=5000, feature_updates=[update], validate_only=False)
+        return response.error_code, response.error_message or ""
+
+    try:
+        code, text = upgrade()
+        if code:  # not every voter has reported its directory id and versions yet
+            assert (code, "not all of the voters support it" in text) == (InvalidUpdateVersion.code, True)
+            cluster.run_for(5000)
+            assert upgrade() == (0, "")
+        directories = {node_id: _directory(cluster, node_id) for node_id in cluster.ids}
+        assert _voters(cluster, 1) == directories
+        other = next(node_id for node_id in cluster.ids if node_id != cluster.controller.node_id)
+        assert _remove(cluster, other, directories[other], by=other).error_code == 0
+        cluster.stop(other)
+        cluster.start_node(other)
+        cluster.run_until(lambda: cluster.nodes[other].is_ready)
+        assert not cluster.nodes[other].raft.is_voter  # although it is in controller.quorum.voters
     finally:
         cluster.close()

@@ -43,6 +43,7 @@ from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     ElectionNotNeeded,
     InvalidRequest,
+    InvalidUpdateVersion,
     KafkaError,
     KafkaStorageError,
     NotController,
@@ -448,12 +449,23 @@ class ClientChanges:
 
     def update_features(self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool) -> None:
         """Change feature levels, all or none; with `validate_only` only check them. Raises InvalidUpdateVersion."""
+        writer, kraft_version = self.ensure_active(), features.KRAFT_VERSION
         supported = features.supported_levels(self.image, self.node_id)
-        records = features.update_records(self.image.features, self.node_id, updates, supported)
+        levels = {**self.image.features, kraft_version: writer.kraft_version}
+        records = features.update_records(levels, self.node_id, updates, supported)
+        kraft_levels = [each.level for each in updates if each.name == kraft_version]
+        for level in kraft_levels:
+            try:
+                writer.upgrade_kraft_version(level, validate_only=True)
+            except InvalidUpdateVersion as error:
+                reason = f"Invalid update version {level} for feature {kraft_version}. {error.message}"
+                raise features.refused(reason) from error
         if any(record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0 for record in records):
             records = configs.elr_safety_records(self.image, self._config) + records
         if not validate_only:
             self._commit(records)
+            for level in kraft_levels:
+                writer.upgrade_kraft_version(level, validate_only=False)
 
     def take_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """Allocate the next block of producer ids to a broker and record it in the metadata log

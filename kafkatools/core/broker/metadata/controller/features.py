@@ -57,12 +57,17 @@ def update_records(
     for update in by_name.values():
         problem = _problem(levels, proposed, node_id, update, supported or {})
         if problem is not None:
-            raise InvalidUpdateVersion(
-                f"The update failed for all features since the following feature had an error: {problem}"
-            )
+            raise refused(problem)
         if update.level != levels.get(update.name, 0) and update.name != KRAFT_VERSION:
             records.append(FeatureLevelRecord(name=update.name, feature_level=update.level))
     return records
+
+
+def refused(problem: str) -> InvalidUpdateVersion:
+    """Return the error of an update of which one feature cannot be changed."""
+    return InvalidUpdateVersion(
+        f"The update failed for all features since the following feature had an error: {problem}"
+    )
 
 
 def _problem(
@@ -99,8 +104,8 @@ def _reason(levels: Mapping[str, int], proposed: Mapping[str, int], node_id: int
         )
     if level > current and upgrade_type != UPGRADE:
         return "Can't downgrade to a newer version."
-    if name == KRAFT_VERSION and level != current:
-        return "This broker serves a static quorum only."
+    if name == KRAFT_VERSION and level < current:
+        return "Can't downgrade the version of this feature."
     needed = DEPENDENCIES.get((name, level))
     if needed is not None and proposed.get(METADATA_VERSION, 0) < METADATA_LEVELS[needed]:
         lowest = METADATA_LEVELS[needed]

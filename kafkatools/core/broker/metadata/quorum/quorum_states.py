@@ -6,10 +6,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey, Voter, VoterSet
 from kafkatools.core.broker.metadata.snapshot import SnapshotDownload
+from kafkatools.core.protocol.entities import Fields
 
 NEVER = 2**63 - 1
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
@@ -104,6 +104,7 @@ class Follower:
     has_updated_leader: bool = False
     download: SnapshotDownload | None = None
     voter_change_ms: int | None = None
+    has_reported: bool = False
     voted_directory_id: uuid.UUID | None = None
 
 
@@ -135,7 +136,7 @@ class VoterChange:
     """A change of the voters that the leader has begun: an added `voter`, or a removal. `offset` is that of its record
     once that is appended; without `is_acknowledged_late` the response was sent then."""
 
-    respond: Callable[[dict[str, Any]], None]
+    respond: Callable[[Fields], None]
     deadline_ms: int
     voter: Voter | None = None
     offset: int | None = None
@@ -160,6 +161,8 @@ class Leader:
     announced_ms: dict[int, int] = field(default_factory=dict)
     high_watermark: int = -1
     change: VoterChange | None = None
+    reported: dict[int, Voter] = field(default_factory=dict)
+    """The voters of a static quorum as they have reported themselves in this epoch."""
 
     def update_voters(self, voter_set: VoterSet, own_key: ReplicaKey) -> None:
         """Track the voters of another voter set: new ones were observers or are unknown, removed ones are observers."""

@@ -243,6 +243,15 @@ class Raft:
         self._has_unflushed = True
         return first
 
+    def upgrade_kraft_version(self, level: int, *, validate_only: bool) -> None:
+        """Raise kraft.version as the leader; with `validate_only` only check it. Raises InvalidUpdateVersion,
+        NotController."""
+        try:
+            voter_changes.upgrade(self, level, validate_only=validate_only)
+        except (KafkaStorageError, OSError) as error:
+            self._fail(error)
+            raise NotController(str(error)) from error
+
     def resign(self, now_ms: int) -> None:
         """Give up the leadership and ask the other voters to elect a new leader; a member that does not lead changes
         nothing."""

@@ -81,7 +81,8 @@ def _asks_for_own_change(raft: Member, state: Follower) -> bool:
     """Once in a fetch time-out, ask the leader for the change of the voters that this node needs. Returns whether the
     next request is for that, and not a Fetch."""
     period_ms = raft.settings.fetch_timeout_ms
-    if raft.kraft_version == 0 or not raft.settings.is_controller or raft.is_shutting_down:
+    is_static = raft.kraft_version == 0
+    if not raft.settings.is_controller or raft.is_shutting_down or (is_static and state.has_reported):
         return False
     if state.voter_change_ms is None:
         state.voter_change_ms = raft.now_ms + period_ms
@@ -101,14 +102,16 @@ def _asks_for_own_change(raft: Member, state: Follower) -> bool:
 
 
 def _own_change(raft: Member) -> tuple[int, Callable[[], wire.Fields]] | None:
-    """Return the request for the change of the voters that this node needs, None without one: UpdateRaftVoter of a
-    voter whose listeners or versions differ from those in the log. An observer with controller.quorum.auto.join.enable
-    adds itself; if its node id is that of a voter with another directory id, it removes that one first."""
+    """Return the request for the change of the voters that this node needs, None without one. A voter sends
+    UpdateRaftVoter if its listeners or versions differ from those in the log, and once to the leader of a static
+    quorum, which needs them for an upgrade of kraft.version. An observer with controller.quorum.auto.join.enable adds
+    itself; if its node id is that of a voter with another directory id, it removes that one first."""
     voter = raft.voter_set.by_id.get(raft.node_id)
     if raft.is_voter:
         own = Voter(*raft.own_key, raft.settings.end_points)
-        return None if voter == own else (wire.UPDATE_RAFT_VOTER, partial(voter_requests.update_voter, raft))
-    if not raft.settings.auto_join_enable:
+        is_known = voter == own or raft.settings.directory_id is None
+        return None if is_known else (wire.UPDATE_RAFT_VOTER, partial(voter_requests.update_voter, raft))
+    if not raft.settings.auto_join_enable or raft.kraft_version == 0:
         return None
     if voter is not None:
         return wire.REMOVE_RAFT_VOTER, partial(voter_requests.remove_voter, raft, voter.key)

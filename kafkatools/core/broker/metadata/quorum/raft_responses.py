@@ -256,6 +256,8 @@ def _voter_updated(raft: Member, node_id: int, entity: Entity) -> bool:
         raft.addresses.note(leader.leader_id, (leader.host, leader.port))
         if leader.leader_epoch >= raft.epoch:
             note_leader(raft, leader.leader_epoch, leader.leader_id)
+    if entity.error_code == 0 and isinstance(raft.state, Follower):
+        raft.state.has_reported = True
     return True
 
 

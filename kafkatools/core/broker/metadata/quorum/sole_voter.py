@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey, ensure_sole_voter, voter_set
-from kafkatools.core.errors import InvalidRequest, KafkaError, KafkaStorageError, UnsupportedVersion
+from kafkatools.core.errors import (
+    InvalidRequest,
+    InvalidUpdateVersion,
+    KafkaError,
+    KafkaStorageError,
+    UnsupportedVersion,
+)
 
 if TYPE_CHECKING:
     from kafkatools.core.broker.metadata.quorum.quorum_description import QuorumDescription
@@ -81,6 +87,15 @@ class SoleVoter:
     def append(self, records: Records, wall_ms: int) -> int:
         """Append and commit records as one batch. Returns the offset of the first. Raises KafkaStorageError."""
         return self._log.append(records, self.epoch, wall_ms)
+
+    def upgrade_kraft_version(self, level: int, *, validate_only: bool) -> None:
+        """Refuse another level: a voter of a dynamic quorum needs a controller listener. Raises
+        InvalidUpdateVersion."""
+        if level == self.kraft_version:
+            return
+        raise InvalidUpdateVersion(
+            f"Node {self.node_id} serves its quorum alone. Set controller.quorum.bootstrap.servers and start it again."
+        )
 
     def handle_add_voter(self, entity: Entity, now_ms: int, respond: Callable[[Fields], None]) -> None:
         """Refuse AddRaftVoter: a node alone has no listener on which another voter could reach it."""

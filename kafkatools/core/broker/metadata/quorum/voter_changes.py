@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.quorum_states import Leader, VoterChange
-from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint, ReplicaKey, Voter
+from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint, ReplicaKey, Voter, VoterSet
 from kafkatools.core.errors import (
     BrokerNotAvailable,
     DuplicateVoter,
     FencedLeaderEpoch,
     InconsistentClusterId,
     InvalidRequest,
+    InvalidUpdateVersion,
     KafkaError,
+    NotController,
     NotLeaderOrFollower,
     RequestTimedOut,
     UnknownLeaderEpoch,
@@ -179,7 +181,7 @@ def remove_voter(raft: Member, entity: Entity, respond: Respond) -> None:
 
 def update_voter(raft: Member, entity: Entity) -> wire.Fields:
     """Handle UpdateRaftVoter: a voter reports its listeners and versions. Returns the response's fields at once, before
-    the new record is committed."""
+    the new record is committed. The leader of a static quorum keeps the report for `upgrade`."""
     error = _update_error(raft, entity)
     if error is None:
         versions = entity.k_raft_version_feature
@@ -189,7 +191,10 @@ def update_voter(raft: Member, entity: Entity) -> wire.Fields:
             tuple(EndPoint(point.name, point.host, point.port) for point in entity.listeners),
             (versions.min_supported_version, versions.max_supported_version),
         )
-        if raft.voter_set.has(voter.key):
+        state = raft.state
+        if raft.kraft_version == 0 and isinstance(state, Leader) and voter.node_id in raft.voter_set.by_id:
+            state.reported[voter.node_id] = voter
+        elif raft.voter_set.has(voter.key) and raft.kraft_version > 0:
             raft.append_voters([raft.voter_set.with_voter(voter).voters_record])
         else:
             error = VoterNotFound
@@ -213,9 +218,34 @@ def _update_error(raft: Member, entity: Entity) -> type[KafkaError] | None:  # n
     if is_incomplete or raft.settings.listener_name not in names or not 0 <= lowest <= highest:
         return InvalidRequest
     obstacle = _obstacle(raft, state, "updating")
-    if obstacle is not None:
+    if obstacle is not None and obstacle[0] is not UnsupportedVersion:
         return obstacle[0]
     return None if lowest <= raft.kraft_version <= highest else InvalidRequest
+
+
+def upgrade(raft: Member, level: int, *, validate_only: bool) -> None:
+    """Raise kraft.version: append it with the voters of the static quorum as they have reported themselves, so that
+    they can be changed. With `validate_only` only check it. Raises InvalidUpdateVersion, NotController."""
+    state, current = raft.state, raft.kraft_version
+    if not isinstance(state, Leader):
+        raise NotController()
+    if level == current:
+        return
+    if level < current:
+        change = f"from version {current} to {level}"
+        raise InvalidUpdateVersion(
+            f"Invalid upgrade of {KRAFT_VERSION} {change} because the new version is a downgrade"
+        )
+    own = Voter(*raft.own_key, raft.settings.end_points)
+    reported = {**state.reported, raft.node_id: own} if own.directory_id and own.end_points else state.reported
+    voters = [reported[node_id] for node_id in sorted(raft.voter_set.by_id) if node_id in reported]
+    supporting = [voter for voter in voters if voter.versions[0] <= level <= voter.versions[1]]
+    if len(supporting) < len(raft.voter_set.by_id):
+        reason = "because not all of the voters support it"
+        raise InvalidUpdateVersion(f"Invalid upgrade of {KRAFT_VERSION} to KRAFT_VERSION_{level} {reason}")
+    if not validate_only:
+        upgraded = VoterSet(level, tuple(voters))
+        raft.append_voters([upgraded.version_record, upgraded.voters_record])
 
 
 def end_change(state: Leader, error: type[KafkaError] | None, message: str | None = None) -> None:

@@ -39,7 +39,7 @@ class ReplicaKey(NamedTuple):
 
     def __str__(self) -> str:
         """Return Kafka's text form, for error messages."""
-        directory = "Optional.empty" if self.directory_id is None else f"Optional[{uuid_text(self.directory_id)}]"
+        directory = "<undefined>" if self.directory_id is None else uuid_text(self.directory_id)
         return f"ReplicaKey(id={self.node_id}, directoryId={directory})"
 
 

@@ -11,7 +11,14 @@ import random
 import pytest
 from support.dynamic_quorum import DynamicQuorum, random_changes
 
-from kafkatools.core.errors import DuplicateVoter, InvalidRequest, RequestTimedOut, VoterNotFound
+from kafkatools.core.errors import (
+    DuplicateVoter,
+    InvalidRequest,
+    InvalidUpdateVersion,
+    RequestTimedOut,
+    UnsupportedVersion,
+    VoterNotFound,
+)
 
 SCHEDULES = int(os.environ.get("KT_SCHEDULES", "15"))
 SHORT_MS = 4000
@@ -163,3 +170,29 @@ def test_a_voter_reports_its_new_address() -> None:
     simulation.run_until(is_updated)
     simulation.settle()
     simulation.check_voters()
+
+
+def test_a_static_quorum_becomes_a_dynamic_one_when_all_voters_have_reported_themselves() -> None:
+    simulation = DynamicQuorum(1, 3, is_static=True)
+    simulation.heal()
+    simulation.settle()
+    leader = simulation.leader
+    assert leader is not None
+    assert leader.raft is not None
+    with pytest.raises(InvalidUpdateVersion, match="because not all of the voters support it"):
+        leader.raft.upgrade_kraft_version(1, validate_only=True)
+    simulation.add(4)
+    assert simulation.outcomes == [UnsupportedVersion.code]
+    simulation.run_for(3 * simulation.settings.fetch_timeout_ms)
+    leader.raft.upgrade_kraft_version(1, validate_only=True)
+    assert leader.raft.kraft_version == 0
+    leader.raft.upgrade_kraft_version(1, validate_only=False)
+    leader.turn()
+    simulation.settle()
+    simulation.check_voters()
+    assert {voter.key for voter in leader.raft.voter_set.voters} == {simulation.voter(i).key for i in (1, 2, 3)}
+    simulation.add(4)
+    _settled(simulation, 2)
+    assert simulation.voter_ids == [1, 2, 3, 4]
+    with pytest.raises(InvalidUpdateVersion, match="downgrade"):
+        leader.raft.upgrade_kraft_version(0, validate_only=True)
