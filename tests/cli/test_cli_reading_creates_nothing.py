@@ -93,7 +93,7 @@ def test_a_consumer_in_python_warns_once_and_creates_nothing(broker: str, caplog
         for _ in range(10):
             assert consumer.poll(100).count == 0
     told = [record.getMessage() for record in caplog.records]
-    assert told == ["Topic ghost does not exist; group python waits for it"]
+    assert told == ["[Consumer groupId=python] Topic ghost does not exist; group python waits for it"]
     assert "ghost" not in topics(broker)
 
 
