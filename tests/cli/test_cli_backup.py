@@ -280,7 +280,7 @@ def test_a_backup_of_another_cluster_differs_by_topic_id(broker: str, tmp_path: 
         (("backup", "list", "/proc/self/comm"), "/proc/self/comm is not a directory: it is no backup"),
         (("backup", "verify", ""), "The directory or URL of the backup is empty"),
         (("restore", "--from", ""), "The directory or URL of the backup is empty"),
-        (("backup", "verify", "nosuch://x"), "nosuch://x: Protocol not known: nosuch"),
+        (("backup", "verify", "nosuch://x"), "nosuch://x: there is no storage 'nosuch'"),
     ],
 )
 def test_bad_input_is_one_line(words: tuple[str, ...], message: str) -> None:

@@ -7,7 +7,13 @@ from urllib.parse import unquote, urlsplit
 
 from kafkatools.exit_status import UsageError
 from kafkatools.tools.backup.plugin_store import find_store
-from kafkatools.tools.backup.store import LocalStore, RemoteStore, Store
+from kafkatools.tools.backup.store import PLACES, LocalStore, RemoteStore, Store
+
+_SCHEMES = frozenset(
+    ("abfs", "abfss", "adl", "az", "file", "ftp", "gcs", "gs", "hdfs", "http", "https", "memory", "oss", "s3", "s3a")
+    + ("sftp", "ssh", "webdav", "webhdfs")
+)
+"""Names of storages, to recognize a URL that lacks its slashes."""
 
 
 def open_store(url: str, *, create: bool = False, may_be_missing: bool = False) -> Store:
@@ -23,9 +29,20 @@ def open_store(url: str, *, create: bool = False, may_be_missing: bool = False) 
 
 
 def _local_path(url: str) -> str | None:
-    if "://" not in url:
-        return os.path.abspath(os.path.expanduser(url))
-    if not url.lower().startswith("file://"):
+    """Return the path of a local directory, None for another URL. Raises UsageError for what is neither."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        path = os.path.abspath(os.path.expanduser(url))
+        scheme, _, rest = url.partition(":")
+        if scheme.lower() in _SCHEMES and not os.path.exists(path):
+            written = f"{scheme}://{'/' if scheme.lower() == 'file' else ''}{rest.lstrip('/')}"
+            raise UsageError(f"'{url}' is no directory and no URL", f"Write {written}, or ./{url} for a directory.")
+        return path
+    if not scheme:
+        raise UsageError(f"{url} has no name of a storage before ://", PLACES)
+    if scheme.lower() != "file":
         return None
     parts = urlsplit(url)
-    return os.path.abspath(unquote(parts.path)) if parts.netloc in ("", "localhost") else None
+    if parts.netloc not in ("", "localhost"):
+        raise UsageError(f"{url} names another machine", f"Write file://{parts.path} for a directory of this one.")
+    return os.path.abspath(unquote(parts.path))

@@ -33,6 +33,7 @@ from kafkatools.tools.backup.object_reader import read_pieces
 from kafkatools.tools.backup.restored_batches import RestoredBatch, Selection
 from kafkatools.tools.backup.store import Store
 
+_VERIFY = "kt backup verify names all damage."
 _ROWS = 1024
 
 
@@ -132,7 +133,8 @@ def object_batches(store: Store, item: StoredObject, selection: Selection) -> It
             yield from selection.restored(piece)
             size += len(piece)
     if size != item.bytes:
-        raise CommandError(f"{item.name} has {size} bytes, and the manifest says {item.bytes}", kind="DAMAGED")
+        reason = f"{item.name} has {size} bytes, and the manifest says {item.bytes}"
+        raise CommandError(reason, hint=_VERIFY, kind="DAMAGED")
 
 
 class _named:
@@ -145,10 +147,12 @@ class _named:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, CommandError) and error.kind == "MISSING":
+            raise CommandError(f"{self._name} is missing in the backup", hint=_VERIFY, kind="DAMAGED") from None
         if isinstance(error, (BatchDamage, KafkaError)):
             place = f" at offset {error.offset}" if isinstance(error, BatchDamage) else ""
             raise CommandError(
                 f"{self._name} is damaged{place}: {error}",
-                hint="kt backup verify names all damage.",
+                hint=_VERIFY,
                 kind="DAMAGED",
             ) from None

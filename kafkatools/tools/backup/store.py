@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.atomic_file import sync_directory
-from kafkatools.exit_status import CommandError
+from kafkatools.exit_status import CommandError, UsageError
 
 if TYPE_CHECKING:
     import io
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 _PARTIAL = ".partial"
 _UNFINISHED = (".log.partial", ".json.partial")
 _LOCK = ".lock"
+PLACES = (
+    "Pass a directory, or a URL such as s3://BUCKET/PATH, gs://BUCKET/PATH, abfs://CONTAINER/PATH, sftp://HOST/PATH."
+)
+"""Advice for a place that is no storage."""
+_SETTINGS = "The package of the storage reads its address and credentials from its own variables and files."
 _EXTRA = "URLs need the package fsspec and that of the storage (pip install fsspec; for s3:// also s3fs)"
 
 
@@ -229,8 +234,12 @@ class RemoteStore:
             from fsspec.core import url_to_fs
         except ImportError:
             raise CommandError(f"{url} cannot be opened: {_EXTRA}") from None
+        _ensure_known(url)
         with remote_errors(url):
-            system, inner = url_to_fs(url)
+            try:
+                system, inner = url_to_fs(url)
+            except ImportError as error:
+                raise CommandError(f"{url}: {_first_line(error)}", hint=_missing_package(url)) from None
         self._system: AbstractFileSystem = system
         self._root = str(inner).rstrip("/")
 
@@ -300,6 +309,34 @@ class CollectedObject:
         self._parts = []
 
 
+def _protocols(url: str) -> list[str]:
+    """Return the names of storages in a URL: `zip://a::s3://b` has two."""
+    return [part.partition("://")[0] for part in url.split("::")]
+
+
+def _ensure_known(url: str) -> None:
+    """Raise UsageError for a URL of a storage that fsspec does not know."""
+    from fsspec.registry import known_implementations, registry
+
+    for protocol in _protocols(url):
+        if protocol not in known_implementations and protocol not in registry:
+            raise UsageError(f"{url}: there is no storage '{protocol}'", PLACES)
+
+
+def _missing_package(url: str) -> str:
+    from fsspec.registry import known_implementations
+
+    classes = (known_implementations.get(protocol, {}).get("class", "") for protocol in _protocols(url))
+    packages = [package for name in classes if (package := name.partition(".")[0]) not in ("", "fsspec")]
+    return (
+        f"Install the package of the storage beside kafkatools{': pip install ' * bool(packages)}{' '.join(packages)}"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 @contextlib.contextmanager
 def remote_errors(path: str) -> Iterator[None]:
     """Raise CommandError with the path for the errors of a storage."""
@@ -310,5 +347,10 @@ def remote_errors(path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise CommandError(f"{path} does not exist", kind="MISSING") from None
     except (OSError, ValueError, RuntimeError, ImportError) as error:  # what clients of storages raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise CommandError(f"{path}: {reason}", kind="STORAGE_FAILED") from None
+        hint = _SETTINGS if isinstance(error, PermissionError) else ""
+        raise CommandError(f"{path}: {_first_line(error)}", hint=hint, kind="STORAGE_FAILED") from None
+    except Exception as error:  # packages of storages have classes of their own, such as botocore's NoCredentialsError
+        if type(error).__module__.partition(".")[0] in ("builtins", "kafkatools"):
+            raise
+        reason = f"{_first_line(error)} ({type(error).__name__})"
+        raise CommandError(f"{path}: {reason}", hint=_SETTINGS, kind="STORAGE_FAILED") from None
