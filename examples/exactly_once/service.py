@@ -21,7 +21,7 @@ def run(bootstrap_servers: str, name: str) -> None:
     """Bill orders until SIGINT or SIGTERM."""
     reading = {
         "bootstrap.servers": bootstrap_servers,
-        "group.id": "billing",
+        "group.id": "invoicing",
         "group.instance.id": name,
         "isolation.level": "read_committed",
         "enable.auto.commit": False,

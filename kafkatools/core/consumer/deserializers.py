@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 Deserializer = Callable[[bytes], bytes]
+_Functions = tuple[Callable[[bytes], object], Callable[[Any], str] | None]
 T = TypeVar("T")
 V = TypeVar("V")
 
@@ -75,7 +76,7 @@ def _void(data: bytes) -> str:
     raise SerializationError("Data should be null for a VoidDeserializer.")
 
 
-_BUILT_IN: Final[dict[str, tuple[Callable[[bytes], object], Callable[[Any], str] | None]]] = {
+_BUILT_IN: Final[dict[str, _Functions]] = {
     "StringDeserializer": (_string, str),
     "LongDeserializer": (_number(">q", "LongDeserializer"), str),
     "IntegerDeserializer": (_number(">i", "IntegerDeserializer"), str),
@@ -106,7 +107,7 @@ def object_deserializer(name: str) -> Callable[[bytes], object]:
     return _built_in(name)[0]
 
 
-def _built_in(name: str) -> tuple[Callable[[bytes], object], Callable[[Any], str] | None]:
+def _built_in(name: str) -> _Functions:
     functions = _BUILT_IN.get(name.strip().removeprefix(_PACKAGE)) or _of_plugin(name.strip())
     if functions is None:
         names = ", ".join(sorted(_BUILT_IN))
@@ -114,7 +115,7 @@ def _built_in(name: str) -> tuple[Callable[[bytes], object], Callable[[Any], str
     return functions
 
 
-def _of_plugin(name: str) -> tuple[Callable[[bytes], object], Callable[[Any], str] | None] | None:
+def _of_plugin(name: str) -> _Functions | None:
     """Return the functions of a plugin's deserializer, None without one. What they raise becomes SerializationError.
     Raises PluginError."""
     from kafkatools.core.entry_points import find_object
