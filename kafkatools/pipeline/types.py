@@ -19,7 +19,7 @@ FileContent = dict[str, Any]
 SourceContent = dict[str, Any]
 
 # A manifest's entry for the sink. `rows` is None if not counted, `files` is None if the sink has no files or they
-# cannot be listed.
+# cannot be listed. `version` is that of a Delta table or the snapshot id of an Iceberg table after the run, else None.
 SinkContent = dict[str, Any]
 
 # The part of a pipeline's definition that determines its output, without the options of sources and sink that may be

@@ -38,7 +38,8 @@ STORED = {
         },
         "Source": {**_PRINTED["Source"], "files": "[SourceFile]|null"},
         "SourceFile": {"path": "string", "size": "integer", "modified_ms": "integer"},
-        "Sink": {"uri": "string", "mode": "string", "rows": "integer|null", "files": "[SinkFile]|null"},
+        "Sink": {"uri": "string", "mode": "string", "rows": "integer|null", "files": "[SinkFile]|null",
+                 "version?": "integer|null"},
         "SinkFile": {"path": "string", "size": "integer", "rows": "integer"},
     }),
 }  # fmt: skip

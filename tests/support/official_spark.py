@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -31,6 +31,12 @@ JARS = (
     ("org.apache.kafka", "kafka-clients", "3.9.0"),
     ("org.apache.commons", "commons-pool2", "2.12.0"),
 )
+TABLE_JARS = (
+    ("io.delta", "delta-spark_2.13", "4.0.0"),
+    ("io.delta", "delta-storage", "4.0.0"),
+    ("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.10.0"),
+)
+"""Delta and Iceberg for this Spark."""
 PYTHON = (f"pyspark=={SPARK}", "py4j==0.10.9.9")
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """For a session that lives for short queries; where speed is measured it is not to be given."""
@@ -56,24 +62,55 @@ def home() -> pathlib.Path:
     return target
 
 
+@functools.cache
+def tables_home() -> pathlib.Path:
+    """The directory with the jars of Delta and Iceberg in `jars`; fetched once. Raises Unavailable."""
+    target = CACHE / f"spark-{SPARK}-tables"
+    if not target.exists():
+        made = pathlib.Path(tempfile.mkdtemp(prefix="tables-", dir=home().parent))
+        try:
+            _fetch_jars(made, TABLE_JARS)
+            with contextlib.suppress(OSError):  # another process was first
+                made.rename(target)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    return target
+
+
+def table_settings(warehouse: pathlib.Path) -> dict[str, str]:
+    """The settings of a session with Delta, and with Iceberg as the catalog `lake`."""
+    return {
+        "spark.driver.extraClassPath": f"{home() / 'jars'}/*{os.pathsep}{tables_home() / 'jars'}/*",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(warehouse),
+    }
+
+
 def _fetch(target: pathlib.Path) -> None:
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target / "python"), *PYTHON]
     _run(install, f"pip could not install {PYTHON[0]}")
+    _fetch_jars(target, JARS)
+
+
+def _fetch_jars(target: pathlib.Path, jars: Sequence[tuple[str, str, str]]) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
-    wanted = "".join(
+    dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
         "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
-        for group, name, version in JARS
+        for group, name, version in jars
     )
     pom = target / "pom.xml"
     pom.write_text(
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>tests</groupId>'
-        f"<artifactId>connector</artifactId><version>1</version><dependencies>{wanted}</dependencies></project>"
+        f"<artifactId>connector</artifactId><version>1</version><dependencies>{dependencies}</dependencies></project>"
     )
     copy = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={target / 'jars'}"]
-    _run(copy, f"Maven could not fetch the Kafka connector of Spark {SPARK}")
+    _run(copy, f"Maven could not fetch {', '.join(name for _, name, _ in jars)}")
 
 
 def _run(command: list[str], problem: str) -> None:
@@ -186,3 +223,4 @@ def read_into(spark: Any, source: str, options: dict[str, str], columns: str, wh
 if __name__ == "__main__":  # before the tests, whose time is limited
     with contextlib.suppress(Unavailable):
         home()
+        tables_home()

@@ -6,7 +6,7 @@ from kafkatools.commands.pipeline.spark import cluster_of, failures, session, sp
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
-from kafkatools.pipeline.run.manifest import Difference, pipeline_of, read_manifest
+from kafkatools.pipeline.run.manifest import Difference, is_sink_verifiable, pipeline_of, read_manifest
 from kafkatools.pipeline.types import ManifestContent
 
 
@@ -39,8 +39,22 @@ def _report(console: Console, content: ManifestContent, differences: list[Differ
         console.print(difference.text(), row)
     if console.is_json or not differences:
         records = sum(source["records"] or 0 for source in content["sources"])
-        sink, files = content["sink"]["uri"], content["sink"]["files"]
-        target = sink if files is None else f"{len(files)} files of {sink}"
-        summary = f"The sources and the sink match the manifest: {records} records read, {target} written"
+        summary = f"{_matching(content)}: {records} records read, {_written(content)}"
         console.print(summary, {"verified": not differences, "differences": len(differences)})
     return ExitStatus.FINDINGS if differences else ExitStatus.OK
+
+
+def _matching(content: ManifestContent) -> str:
+    if is_sink_verifiable(content["sink"]):
+        return "The sources and the sink match the manifest"
+    return "The sources match the manifest"
+
+
+def _written(content: ManifestContent) -> str:
+    """Describe what was verified of the sink."""
+    sink, files = content["sink"], content["sink"]["files"]
+    if sink.get("version") is not None:
+        return f"version {sink['version']} of {sink['uri']} written"
+    if files is None:
+        return f"what {sink['uri']} holds was not verified"
+    return f"{len(files)} files of {sink['uri']} written"

@@ -26,6 +26,7 @@ from kafkatools.pipeline.types import (
     ManifestContent,
     PartitionContent,
     PipelineIdentity,
+    SinkContent,
     SourceContent,
 )
 from kafkatools.pipeline.uris import Cluster, parse_sink, parse_source
@@ -308,6 +309,19 @@ def partition_differences(
                 differences.append(Difference(uri, item, f"{words.format(current[key])}, not {row[key]}"))
                 break
     return differences
+
+
+def version_differences(uri: str, recorded: int, present: int | None) -> list[Difference]:
+    """Compare the version of a table with the one that the run left."""
+    if present == recorded:
+        return []
+    now = "has no version" if present is None else f"has version {present}"
+    return [Difference(uri, "table", f"{now}, the run left version {recorded}: it was changed since")]
+
+
+def is_sink_verifiable(sink: SinkContent) -> bool:
+    """Return whether a manifest has what is needed to verify its sink: files, or the version of a table."""
+    return sink["files"] is not None or sink.get("version") is not None
 
 
 def file_differences(

@@ -35,6 +35,7 @@ from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Pipeline, Source
 from kafkatools.pipeline.sinks.files import Directory
+from kafkatools.pipeline.sinks.table_versions import table_version
 from kafkatools.pipeline.types import (
     FileContent,
     Journal,
@@ -274,6 +275,7 @@ def _content(
             "mode": mode,
             "rows": result.rows,
             "files": None if result.files is None else files,
+            "version": table_version(spark, pipeline.sink.uri),
         },
     }
     return records.merge(recording.before, content) if recording.before is not None and mode == "append" else content
@@ -345,6 +347,8 @@ def _verify_files(spark: SparkSession, recorded: SourceContent, source: Source) 
 
 
 def _verify_sink(spark: SparkSession, sink: SinkContent, pipeline: Pipeline) -> list[Difference]:
+    if sink.get("version") is not None:
+        return records.version_differences(sink["uri"], sink["version"], table_version(spark, pipeline.sink.uri))
     if sink["files"] is None:
         return []
     directory = Directory(spark, uris.path_of(pipeline.sink.uri))

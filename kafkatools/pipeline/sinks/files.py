@@ -67,6 +67,11 @@ class Directory:
             if not any(part.startswith(("_", ".")) for part in file.path.split("/"))
         )
 
+    def log_names(self, below: str) -> list[str]:
+        """Return the paths of all files below a subdirectory, hidden ones too; empty if it does not exist or is not
+        visible. Raises PipelineError if it cannot be listed."""
+        return [file.path for file in self._list_files(f"{self.path}/{below}")]
+
     def _list_files(self, root: str) -> list[SinkFile]:
         """List a directory, with up to ten attempts while files disappear, as those of stopping tasks do. Raises
         PipelineError after the last one."""

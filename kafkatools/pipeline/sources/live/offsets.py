@@ -107,6 +107,8 @@ def new_records(start: Offsets, latest: Offsets) -> int:
 
 JsonOffsets = Mapping[str, Mapping[str, Any]]
 """Offsets by topic and partition number (a text) in Spark's JSON; the key `$start` holds those of the beginning."""
+JsonObject = dict[str, Mapping[str, Any]]
+"""The same as Spark wants it from a reader."""
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
@@ -131,7 +133,7 @@ def from_json(value: JsonOffsets) -> dict[TopicPartition, int]:
         raise PipelineError(f"The checkpoint belongs to another source: {value!r} are not offsets of topics") from None
 
 
-def with_beginning(end: JsonOffsets, began: JsonOffsets) -> dict[str, Mapping[str, Any]]:
+def with_beginning(end: JsonOffsets, began: JsonOffsets) -> JsonObject:
     """Return the end of a stream's first batch with the offsets where the stream began."""
     return {**end, _BEGAN: dict(began)}
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -25,7 +24,7 @@ from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.sources.live import offsets as live_offsets
 from kafkatools.pipeline.sources.live.cluster import LiveCluster
-from kafkatools.pipeline.sources.live.offsets import JsonOffsets, OffsetRange, Offsets
+from kafkatools.pipeline.sources.live.offsets import JsonObject, JsonOffsets, OffsetRange, Offsets
 from kafkatools.pipeline.sources.live.options import SourceOptions
 from kafkatools.pipeline.sources.live.reader import LiveSplit, Task, read_split, splits_of
 from kafkatools.pipeline.sources.live.spark_partitions import spark_partitions
@@ -60,7 +59,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- called by PySpark
 
-    def initialOffset(self) -> dict[str, Mapping[str, Any]]:  # noqa: N802 - PySpark's name
+    def initialOffset(self) -> JsonObject:  # noqa: N802 - PySpark's name
         """Return the offsets where a new stream begins; the first call resolves them with the cluster. Raises
         PipelineError."""
         return dict(self._beginning())
@@ -78,9 +77,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Query the current ends of the partitions and fix them as the ends of this run. Raises PipelineError."""
         self._target = self._latest({})
 
-    def latestOffset(
-        self, start: JsonOffsets | None = None, limit: ReadLimit | None = None
-    ) -> dict[str, Mapping[str, Any]]:  # noqa: N802
+    def latestOffset(self, start: JsonOffsets | None = None, limit: ReadLimit | None = None) -> JsonObject:  # noqa: N802
         """Return the end offsets of the next trigger; `start` itself if there is nothing to read, or less than
         minOffsetsPerTrigger. `start` None (PySpark before 4.2) means the position after Spark's last call of
         `partitions`. Unless `limit` is ReadAllAvailable, the options' limits apply, whatever its number. Raises
