@@ -27,7 +27,10 @@ from kafkatools.core.admin.quorum import (
 from kafkatools.core.admin.topics import NewTopic, create_topics, list_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import DuplicateVoter, KafkaError, RequestTimedOut, VoterNotFound
+from kafkatools.core.protocol.schemas.snapshot import decode_record
 from kafkatools.core.protocol.uuids import uuid_from_text
+from kafkatools.core.records.batch import RecordBatch, read_batches
+from kafkatools.core.records.control import ControlRecordType, parse_control_type
 
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 
@@ -37,8 +40,9 @@ APACHE, OWN = 1, 2
 class MixedQuorum:
     """Node 1 is Apache Kafka's, node 2 is ours, the first voter; both are brokers."""
 
-    def __init__(self, root: pathlib.Path, *, is_static: bool = False) -> None:
-        self.is_static = is_static
+    def __init__(self, root: pathlib.Path, *, static_leader: int = 0) -> None:
+        """`static_leader`: this node leads a static quorum of both, since the other one waits."""
+        self.is_static = is_static = static_leader > 0
         self.kafka = ApacheKafka(root / "kafka", cluster_id=CLUSTER_ID)
         own_port, own_controller = free_port(), free_port()
         self.ports = {APACHE: self.kafka.controller_ports[0], OWN: own_controller}
@@ -49,7 +53,10 @@ class MixedQuorum:
         self.kafka.settings = {**shared, "advertised.listeners": kafka_listeners}
         listeners = f"PLAINTEXT://127.0.0.1:{own_port},CONTROLLER://127.0.0.1:{own_controller}"
         own = {**shared, "node.id": str(OWN), "listeners": listeners, "advertised.listeners": listeners}
+        own |= {"controller.quorum.election.timeout.ms": "60000"} if static_leader == APACHE else {}
         self.own = BrokerProcess(root / "own", own, *([] if is_static else ["--standalone"]))
+        if static_leader == OWN:
+            self.kafka.settings["controller.quorum.election.timeout.ms"] = "60000"
         self.bootstrap = {APACHE: self.kafka.bootstrap, OWN: f"127.0.0.1:{own_port}"}
 
     def start(self) -> None:
@@ -89,7 +96,7 @@ class MixedQuorum:
 
 @pytest.fixture
 def quorum(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Iterator[MixedQuorum]:
-    made = MixedQuorum(tmp_path, is_static=getattr(request, "param", False))
+    made = MixedQuorum(tmp_path, static_leader=getattr(request, "param", 0))
     try:
         made.start()
         yield made
@@ -140,6 +147,18 @@ def _refused(mixed: MixedQuorum, bootstrap: str) -> list[tuple[type[KafkaError],
     return found
 
 
+def _records_of_both(log: bytes) -> list[bytes]:
+    """The VotersRecords of a log with both nodes: the first is of our leader, the last of Apache Kafka's."""
+    found = []
+    for batch in read_batches(log):
+        for record in batch.records() if isinstance(batch, RecordBatch) and batch.is_control else ():
+            if parse_control_type(record.key) == ControlRecordType.KRAFT_VOTERS:
+                value = bytes(record.value or b"")
+                if len(decode_record(ControlRecordType.KRAFT_VOTERS, value).voters) == 2:
+                    found.append(value)
+    return found
+
+
 def test_each_adds_the_other_and_leaves(quorum: MixedQuorum) -> None:
     with AdminClient(quorum.bootstrap[OWN], {}, SystemClock()) as admin:
         assert _is_led_by(admin, OWN, {OWN})
@@ -173,21 +192,27 @@ def test_each_adds_the_other_and_leaves(quorum: MixedQuorum) -> None:
     eventually(lambda: quorum.log(APACHE)[-100:] in quorum.log(OWN))
     shared = min(len(quorum.log(APACHE)), len(quorum.log(OWN)))
     assert quorum.log(APACHE)[:shared] == quorum.log(OWN)[:shared]
+    by_ours_first, *_, by_theirs_last = _records_of_both(quorum.log(OWN))
+    assert by_ours_first == by_theirs_last
     status = run_kt("metadata-quorum", "--bootstrap-server", quorum.bootstrap[APACHE], "describe", "--status")
     assert f'[{{"id": {OWN}, "directoryId": "' in status.out
 
 
-@pytest.mark.parametrize("quorum", [True], indirect=True, ids=["static"])
-def test_a_static_quorum_becomes_dynamic_when_each_has_reported_itself_to_the_other(quorum: MixedQuorum) -> None:
+@pytest.mark.parametrize(
+    ("quorum", "leader"), [(APACHE, APACHE), (OWN, OWN)], indirect=["quorum"], ids=["theirs leads", "ours leads"]
+)
+def test_a_static_quorum_becomes_dynamic_when_the_follower_has_reported_itself(
+    quorum: MixedQuorum, leader: int
+) -> None:
     with AdminClient(quorum.bootstrap[OWN], {}, SystemClock()) as admin:
         eventually(lambda: _is_upgraded(admin))
         found = describe_metadata_quorum(admin)
         assert {voter.id: voter.directory_id for voter in found.voters} == {
             node_id: quorum.directory_id(node_id) for node_id in (APACHE, OWN)
         }
-        other = APACHE if found.leader_id == OWN else OWN
-        quorum.remove(admin, other)
-        assert _is_led_by(admin, found.leader_id, {found.leader_id})
+        assert found.leader_id == leader
+        quorum.remove(admin, APACHE if leader == OWN else OWN)
+        assert _is_led_by(admin, leader, {leader})
 
 
 def _is_upgraded(admin: AdminClient) -> bool:

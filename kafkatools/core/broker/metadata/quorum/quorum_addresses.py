@@ -27,8 +27,10 @@ class QuorumAddresses:
 
     @property
     def is_dynamic(self) -> bool:
-        """Return whether the quorum is, or may be, one whose voters are in its log."""
-        return self._history.last.kraft_version > 0 or not self._static.voters
+        """Return whether the voters of the quorum are in its log, or may be there since this node was last up:
+        it has no controller.quorum.voters, or controller.quorum.bootstrap.servers too."""
+        may_become = not self._static.voters or bool(self._settings.bootstrap)
+        return self._history.last.kraft_version > 0 or may_become
 
     @property
     def of_voters(self) -> Mapping[int, Address]:

@@ -25,6 +25,7 @@ from kafkatools.core.broker.metadata.snapshot import SnapshotId
 from kafkatools.core.errors import (
     BrokerNotAvailable,
     CorruptRecord,
+    DuplicateVoter,
     FencedLeaderEpoch,
     InvalidVoterKey,
     KafkaError,
@@ -33,6 +34,7 @@ from kafkatools.core.errors import (
     RequestTimedOut,
     SnapshotNotFound,
     UnknownLeaderEpoch,
+    VoterNotFound,
     error_from_code,
 )
 from kafkatools.core.protocol.entities import Entity
@@ -262,8 +264,10 @@ def _voter_updated(raft: Member, node_id: int, entity: Entity) -> bool:
 
 
 def _voter_asked(raft: Member, node_id: int, entity: Entity) -> bool:
-    """Report why the leader did not add or remove this node as a voter; it is asked again after a fetch time-out."""
-    if entity.error_code not in (0, RequestTimedOut.code, NotLeaderOrFollower.code):
+    """Report why the leader did not add or remove this node as a voter; it is asked again after a fetch time-out. A
+    change that an earlier request has made is no error: this node has not fetched its record yet."""
+    expected = (RequestTimedOut.code, NotLeaderOrFollower.code, DuplicateVoter.code, VoterNotFound.code)
+    if entity.error_code not in (0, *expected):
         message = f"The leader {node_id} did not change the voters: {entity.error_message or ''}"
         raft.fault(error_from_code(int(entity.error_code), message) or KafkaError(message))
     return True

@@ -40,6 +40,7 @@ def test_whatever_changes_and_fails_the_rules_of_the_quorum_hold(part: int) -> N
     "seed",
     [
         pytest.param(2000074, id="a voter that removed itself is the only one that can win an election"),
+        pytest.param(6000932, id="a node asks again to be added before it has fetched that it was"),
         pytest.param(1000099, id="the leader answers as a bootstrap server and by its node id"),
     ],
 )
@@ -170,6 +171,10 @@ def test_a_voter_reports_its_new_address() -> None:
     simulation.run_until(is_updated)
     simulation.settle()
     simulation.check_voters()
+
+
+def test_a_static_voter_that_missed_the_upgrade_follows_a_leader_that_its_settings_do_not_name() -> None:
+    random_changes(7000325, 20_000)
 
 
 def test_a_static_quorum_becomes_a_dynamic_one_when_all_voters_have_reported_themselves() -> None:
