@@ -6,6 +6,7 @@ before a batch, and the time of their calls. Any thread reads, so a value may be
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -45,9 +46,11 @@ class _TopicSensors(NamedTuple):
 
 
 class ProducerMetrics:
-    """The sensors of one producer's batches, requests and calls."""
+    """The sensors of one producer's batches, requests and calls. `_lock` guards what several threads record: errors,
+    the times of calls, and the table of topics."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
+        self._lock = threading.Lock()
         self.registry = registry
         self._clock = registry.clock
         sensor = self._sensor
@@ -73,7 +76,12 @@ class ProducerMetrics:
 
     def _of_topic(self, topic: str) -> _TopicSensors:
         sensors = self._topics.get(topic)
-        if sensors is None:
+        return sensors or self._add_topic(topic)
+
+    def _add_topic(self, topic: str) -> _TopicSensors:
+        with self._lock:
+            if topic in self._topics:  # another thread added it since
+                return self._topics[topic]
             tables: tuple[Stats, ...] = (
                 sums("record-send"),
                 sums("byte"),
@@ -109,8 +117,10 @@ class ProducerMetrics:
 
     def failed(self, topic: str, records: int, now_ms: int) -> None:
         """Count records that failed."""
-        self._errors.record(records, now_ms)
-        self._of_topic(topic).errors.record(records, now_ms)
+        sensors = self._of_topic(topic)
+        with self._lock:
+            self._errors.record(records, now_ms)
+            sensors.errors.record(records, now_ms)
 
     def retried(self, topic: str, records: int, now_ms: int) -> None:
         """Count records that are sent again."""
@@ -128,4 +138,6 @@ class ProducerMetrics:
         try:
             yield
         finally:
-            self._calls[call].record(self._clock.now_ns() - started_ns, self._clock.now_ms())
+            elapsed_ns = self._clock.now_ns() - started_ns
+            with self._lock:
+                self._calls[call].record(elapsed_ns, self._clock.now_ms())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
+import threading
 
 from support.manual_clock import ManualClock
 
+from kafkatools.core.metrics.producer import ProducerMetrics
 from kafkatools.core.metrics.registry import MetricsRegistry
 from kafkatools.core.metrics.sensor import Sensor, Window
 
@@ -78,3 +81,25 @@ def test_removed_metrics_are_those_of_the_tags() -> None:
         ("x-avg", "b"),
     ]
     assert registry.values()["count"] == 3
+
+
+def test_threads_count_every_failed_record() -> None:
+    metrics = ProducerMetrics(MetricsRegistry("app", WINDOW, ManualClock()))
+
+    def fail() -> None:
+        for number in range(500):
+            metrics.failed(f"t{number % 50}", 1, 0)
+
+    threads = [threading.Thread(target=fail) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    values = metrics.registry.values()
+    assert values["record-error-total"] == 2000
+    assert values["count"] == len(values)  # no topic was added twice
