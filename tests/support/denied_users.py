@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from support.kt import Ran, run_kt
 
@@ -19,10 +19,19 @@ _TYPES = {"TOPIC": "*", "GROUP": "*", "TRANSACTIONAL_ID": "*", "CLUSTER": CLUSTE
 _USERS = 64
 
 
+class BrokerWithUsers(Protocol):
+    """A broker, embedded or not, whose user `admin` is a superuser."""
+
+    @property
+    def directory(self) -> str: ...
+
+    def client_settings(self, user: str) -> dict[str, str]: ...
+
+
 class GuardedBroker:
     """Runs kt as `admin`, a superuser, or as a user of `user_without`."""
 
-    def __init__(self, broker: EmbeddedBroker) -> None:
+    def __init__(self, broker: BrokerWithUsers) -> None:
         self._broker = broker
         self._count = 0
         self._names: dict[tuple[str, ...], str] = {}
