@@ -150,6 +150,26 @@ def test_a_target_with_records_and_the_same_cluster_are_refused(
     assert run_kt(*words).status == 2
 
 
+@pytest.mark.parametrize("mode", ["--dry-run", "--cut"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--rename", "s/^/copy-/"), "the copies would be topics of the source, and copied again"),
+        (("--topic", "circle", "--rename", "circle=circle"), "topic circle would be copied to circle"),
+        (("--topic", "circle", "--topic", "round", "--rename", "circle=round", "--rename", "round=new"), "to round"),
+    ],
+)
+def test_a_copy_within_a_cluster_is_not_copied_again(
+    source: str, tmp_path: pathlib.Path, words: tuple[str, ...], message: str, mode: str
+) -> None:
+    for topic in ("circle", "round"):
+        run_kt("topics", "--create", "--topic", topic, "--if-not-exists", "--bootstrap-server", source)
+    command = ("migrate", "--through", str(tmp_path / "t"), "--bootstrap-server", source)
+    ran = run_kt(*command, "--to-bootstrap-server", source, mode, *words)
+    assert (ran.status, message in ran.err) == (2, True), ran.err
+    assert "copy-circle" not in ok(source, "topics", "--list").out
+
+
 def test_what_holds_up_a_cut_and_who_still_reads_are_named(source: str, target: str, tmp_path: pathlib.Path) -> None:
     ok(source, "topics", "--create", "--topic", "held", "--partitions", "2")
     fill(source, "held", range(10))

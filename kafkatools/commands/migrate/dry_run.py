@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from kafkatools.commands.migrate.clusters import Clusters
+from kafkatools.commands.migrate.clusters import Clusters, migrated_names
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
-from kafkatools.options.topic_renames import target_names
 from kafkatools.output import counted
 from kafkatools.tools.backup.access_restore import planned_access
 from kafkatools.tools.backup.backup_run import BackupRun
@@ -27,7 +26,7 @@ def print_plan(
     Raises UsageError, CommandError or KafkaError."""
     result = run.planned()
     manifest = result.manifest
-    names = target_names(manifest.topics, args.topic, args.rename)
+    names = migrated_names(manifest, args, clusters)
     ensure_not_cut(store, clusters.target, names.values())
     targets = find_targets(clusters.target, manifest, names, None, _NO_GENERATION)
     new = validate_missing(clusters.target, targets, None, console.note)

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from kafkatools.commands.migrate.clusters import Clusters
+from kafkatools.commands.migrate.clusters import Clusters, migrated_names
 from kafkatools.commands.migrate.dry_run import print_plan
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
@@ -18,7 +18,6 @@ from kafkatools.options import Args, client_settings
 from kafkatools.options.common import properties_file
 from kafkatools.options.connection import Connection, noting_changes_through
 from kafkatools.options.profiles import find_profile
-from kafkatools.options.topic_renames import target_names
 from kafkatools.output import counted
 from kafkatools.tools.backup.access_restore import KINDS, check_access, restore_access
 from kafkatools.tools.backup.backup_run import BackupOptions, BackupRun
@@ -46,9 +45,14 @@ def run_migrate(console: Console, args: Args) -> ExitStatus:
     clock = console.clock
     with source.admin(clock) as source_admin, target.admin(clock) as target_admin, contextlib.ExitStack() as stack:
         noting_changes_through(console, target_admin, connection)
-        clusters = Clusters(source_admin, target_admin, cluster_id(source_admin))
-        if clusters.source_id == cluster_id(target_admin) and not args.rename:
+        clusters = Clusters(source_admin, target_admin, cluster_id(source_admin), cluster_id(target_admin))
+        if clusters.are_same and not args.rename:
             raise UsageError("Source and target are the same cluster", "Give the topics other names with --rename.")
+        if clusters.are_same and not args.topic:
+            raise UsageError(
+                "Source and target are the same cluster: the copies would be topics of the source, and copied again",
+                "Name the topics with --topic.",
+            )
         access = [kind for kind in KINDS if getattr(args, kind)]
         _check_access(clusters, access)
         options = BackupOptions(args.topic, is_followed=True)
@@ -63,7 +67,7 @@ def run_migrate(console: Console, args: Args) -> ExitStatus:
             store,
             target_admin,
             new_backup,
-            lambda manifest: target_names(manifest.topics, args.topic, args.rename),
+            lambda manifest: migrated_names(manifest, args, clusters),
             console.note,
         )
         with batch_producer(target, clock) as producer:
