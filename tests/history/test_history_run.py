@@ -3,7 +3,8 @@
 KT_HISTORY_SECONDS: how long there are faults (`make history`: 600; in `make test` each of four kinds comes once).
 KT_HISTORY_SEED: repeats the choices of a run, not its exact timing.
 KT_HISTORY_AGAINST=kafka: the baseline, three nodes of Apache Kafka.
-KT_HISTORY_WORKLOADS, KT_HISTORY_FAULTS: a choice of them, separated by commas.
+KT_HISTORY_WORKLOADS, KT_HISTORY_FAULTS: a choice of them, separated by commas. With the fault `voter` the quorum is
+dynamic: voters are removed and join again.
 KT_HISTORY_PROGRESS_SECONDS: how long a client may take to go on after the last fault (30).
 KT_HISTORY_DIR: where histories and logs are kept.
 """

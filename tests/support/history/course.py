@@ -103,6 +103,8 @@ class Course:
         self._is_long = is_long
         self._workloads = workloads
         self.nodes = (HistoryNodes if is_baseline else EmbeddedHistoryNodes)(directory / "nodes")
+        if isinstance(self.nodes, EmbeddedHistoryNodes):
+            self.nodes.is_dynamic = "voter" in faults
         self._clients = [client for workload in workloads for client in clients_of(workload)]
         self._workers = {client.name: self._worker(client) for client in self._clients}
         self._recorder = Recorder(str(self.histories / "nemesis.jsonl"), "nemesis", 0)

@@ -19,7 +19,7 @@ from support.history.nodes import NODES, HistoryNodes
 from support.history.record import Recorder
 
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.quorum import describe_metadata_quorum
+from kafkatools.core.admin.quorum import describe_metadata_quorum, remove_raft_voter
 from kafkatools.core.admin.topics import describe_topics, list_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import KafkaError
@@ -56,8 +56,9 @@ class Nemesis(WorkerChaos):
             "cut": self._cut,
             "skew": self._skew,
             "full disk": self._full_disk,
+            "voter": self._voter,
         }
-        usable = [name for name in faults if nodes.has_faulty_machine or name not in ("skew", "full disk")]
+        usable = [name for name in faults if nodes.has_faulty_machine or name not in ("skew", "full disk", "voter")]
         self._faults = [(name, known[name]) for name in usable]
 
     def run(self, seconds: float) -> None:
@@ -210,6 +211,29 @@ class Nemesis(WorkerChaos):
             self.nodes.links.cut(source, target, how)
         self._for_a_while(14)
         self.nodes.links.heal()
+
+    def _voter(self) -> None:
+        """Remove a voter, which then joins again by itself; only with nodes of a dynamic quorum."""
+        node, role = self._choose_node()
+        outcome = "unreachable"
+        try:
+            with self._admin() as admin:
+                voters = {voter.id: voter.directory_id for voter in describe_metadata_quorum(admin).voters}
+                directory_id = voters.get(node)
+                outcome = "no voter"
+                if directory_id is not None:
+                    remove_raft_voter(admin, node, directory_id, None)
+                    outcome = "removed"
+        except KafkaError as error:
+            outcome = type(error).__name__
+        self._note("voter", node=node, role=role, outcome=outcome)
+        if self._source.random() < 0.5:  # while the change may not be committed everywhere
+            other, role = self._choose_node()
+            self._note("kill", node=other, role=role)
+            self.nodes.kill(other)
+            self._for_a_while(4)
+            self._start(other)
+        self._for_a_while(8)
 
     def _skew(self) -> None:
         node = self._source.choice(NODES)

@@ -11,12 +11,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from support.apache_kafka import ApacheKafka
+from support.apache_kafka import CLUSTER_ID, ApacheKafka
 from support.chaos import die_with_parent
 from support.embedded_three_nodes import EmbeddedNodes
 from support.history.links import LinkProxy, LinkTable
+from support.kt import run_kt
 from support.ports import free_port
 
+from kafkatools.core.broker.metadata.formatter import random_uuid
 from kafkatools.sandbox.faults.control import Faults, NodeProcess
 
 NODES = (1, 2, 3)
@@ -158,9 +160,38 @@ class HistoryNodes(ApacheKafka):
 
 
 class EmbeddedHistoryNodes(EmbeddedNodes, HistoryNodes):
-    """Nodes of kt, whose wall clock and disk can be faulty."""
+    """Nodes of kt, whose wall clock and disk can be faulty. `is_dynamic`: the voters of their quorum may change, and
+    each node that is none joins by itself."""
 
     has_faulty_machine = True
+    is_dynamic = False
+
+    def __init__(self, home: pathlib.Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(home, settings)
+        self._directory_ids = {node: random_uuid() for node in NODES}
+        self._voters: set[int] = set()
+
+    def _properties(self, node: int) -> pathlib.Path:
+        path = super()._properties(node)
+        if self.is_dynamic:
+            servers = ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.controller_links.values())
+            lines = [line for line in path.read_text().splitlines() if not line.startswith("controller.quorum.")]
+            lines += [f"controller.quorum.bootstrap.servers={servers}", "controller.quorum.auto.join.enable=true"]
+            path.write_text("".join(f"{line}\n" for line in lines))
+        return path
+
+    def format(self, node: int = 1) -> None:
+        """Format a directory: the first ones as voters, those of wiped nodes as observers."""
+        if not self.is_dynamic:
+            super().format(node)
+            return
+        voters = ",".join(
+            f"{n}@127.0.0.1:{proxy.port}:{self._directory_ids[n]}" for n, proxy in self.controller_links.items()
+        )
+        options = ["--no-initial-controllers"] if node in self._voters else ["--initial-controllers", voters]
+        self._voters.add(node)
+        formatted = run_kt("storage", "format", "-t", CLUSTER_ID, "-c", str(self._properties(node)), *options)
+        assert formatted.status == 0, formatted.err
 
     def start_node(self, node: int = 1, *, wait: bool = True) -> None:
         properties = self._properties(node)
