@@ -111,7 +111,7 @@ def _unexpected_argument(argument: str, command: Command) -> UsageError:
     if command.subcommand(argument) is not None:
         message = f"The subcommand '{argument}' comes before all options"
         return UsageError(message, f"Write kt {command.name} {argument} [OPTION]...")
-    if command.subcommands:
+    if command.subcommands and not command.operand:
         message = f"kt {command.name} has no subcommand '{argument}'"
     options = [option.name for option in command.options if argument in option.choices]
     hint = f"Did you mean {options[0]} {argument}?" if options else did_you_mean_subcommand(command, argument)

@@ -362,6 +362,8 @@ def test_the_wrong_cluster_is_refused(kt: Kt, tmp_path: pathlib.Path) -> None:
         (("7",), ExitStatus.FAILED, "There is no entry 7: the journal is empty"),
         (("--dry-run",), ExitStatus.USAGE, "The number of the entry is missing"),
         (("show",), ExitStatus.USAGE, "The number of the entry is missing"),
+        (("1", "2"), ExitStatus.USAGE, "Unexpected argument '2'"),
+        (("99",), ExitStatus.FAILED, "There is no entry 99: the journal is empty"),
         (("show", "1", "2"), ExitStatus.USAGE, "Unexpected argument '2'"),
         (("list", "--limit", "0"), ExitStatus.USAGE, "Cannot parse argument '0' of option limit"),
         (("--yes", "list"), ExitStatus.USAGE, "Options follow the subcommand"),
