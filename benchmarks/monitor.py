@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import select
@@ -50,6 +51,7 @@ def _measure(bootstrap: str) -> None:
         _report(f"kt monitor: {name}", seconds, LIMITS_S["key"])
     snapshots = [int(ms) / 1000 for ms in re.findall(rb"in (\d+) ms", screen.seen)]
     _report("kt monitor: a snapshot", snapshots, LIMITS_S["snapshot"])
+    measure.report("kt monitor: memory with 100,000 committed offsets", peak_mib=screen.peak_mib())
     screen.end()
 
 
@@ -87,6 +89,11 @@ class Screen:
         os.write(self._ours, key)
         self._read(60)
         return time.perf_counter() - started
+
+    def peak_mib(self) -> int:
+        """The most memory that the process had so far."""
+        status = pathlib.Path(f"/proc/{self._process.pid}/status").read_text()
+        return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM"))
 
     def end(self) -> None:
         """Presses q."""

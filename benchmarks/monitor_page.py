@@ -242,11 +242,12 @@ def _browse(data: dict[str, object], directory: pathlib.Path) -> dict[str, list[
     sys.path.insert(0, str(_TESTS))
     from support.browser import ask
 
+    from kafkatools.commands.monitor.access import Role
     from kafkatools.commands.monitor.server import page
 
     text = json.dumps(data).replace("<", "\\u003c")
     stub = f"window.fetch = async (url) => ({{status: 200, json: async () => url === 'view.json' ? {text} : {{}}}});"
-    html = page(3_600_000).replace("<body", f"<script>{stub}</script><body", 1)
+    html = page(3_600_000, Role.READ).replace("<body", f"<script>{stub}</script><body", 1)
     found: dict[str, list[float]] = ask(html, _MEASURE, directory, has_real_time=True)
     return found
 

@@ -202,7 +202,7 @@ def with_records(records: list[dict[str, Any]], then: str = "", whole: dict[str,
         text.replace("<", "\\u003c") for text in (json.dumps(page_data(board_of(ill_view()))), *texts)
     )
     stub = (
-        f"const view = {view}, said = {said}, whole = {as_whole};"
+        f"let view = {view}; const said = {said}, whole = {as_whole};"
         "window.asked = []; window.fetch = async (url) => { if (url.startsWith('messages')) window.asked.push(url);"
         "return {ok: true, status: 200, json: async () => view, "
         "text: async () => url.includes('whole=1') ? whole : said,"
@@ -300,3 +300,21 @@ def test_an_expression_needs_a_place(tmp_path: pathlib.Path) -> None:
         with_records([], script), "[asked.length, document.getElementById('records-state').textContent]", tmp_path
     )
     assert (asked, said) == (1, "Choose where the expression is searched: keys, values or headers.")
+
+
+def test_the_offered_topics_are_made_again_only_for_other_topics(tmp_path: pathlib.Path) -> None:
+    """With 10,000 topics they take longer than a click may."""
+    names = "[...document.getElementById('r-topics').options].map((option) => option.value)"
+    before, is_same, after = ask(
+        with_records([]),
+        "(async () => { const wait = () => new Promise((done) => setTimeout(done, 50)); await wait();"
+        "const refresh = async () => { for (const press of [1, 2]) document.getElementById('pause').click();"
+        "await wait(); };"
+        f"const before = {names}, option = document.getElementById('r-topics').options[0];"
+        "view = JSON.parse(JSON.stringify(view)); await refresh();"
+        "const isSame = document.getElementById('r-topics').options[0] === option;"
+        "view = JSON.parse(JSON.stringify(view)); view.topics.push({...view.topics[0], topic: 'a-new-one'});"
+        f"await refresh(); return [before, isSame, {names}]; }})()",
+        tmp_path,
+    )
+    assert (is_same, after) == (True, sorted([*before, "a-new-one"]))

@@ -138,6 +138,8 @@ def test_a_group_leads_to_members_and_their_partitions(bootstrap: str) -> None:
         assert shown.lines[3].startswith("Groups > group shop > member till")
         assert shown.rows[0] == ["orders-2", "1", "300", "700", "400", "-"]
         assert shown.rows[1] == ["orders-11", "1", "-", "5", "-", "-"], "nothing was committed here; no rate yet"
+        await shown.press("enter")
+        assert shown.lines[3].startswith("Groups > group shop > member till > orders-2")
         await shown.press("4", "down", "enter")
         await shown.until_shown("(no member)")
         assert shown.rows[0] == ["(no", "member)", "-", "2", "1", "-", "-", "-"]

@@ -179,8 +179,12 @@ const startRecords = () => {
   select(found);
   readRecords().then(() => byId('records-section').scrollIntoView({block: 'nearest'}));
 };
+// Thousands of options take longer than a click may: they are made again only when the topics are others.
+let offered = {view: null, names: ''};
 const offerTopics = (view) => {
-  const list = element('datalist', {}, ...view.topics.map((topic) => element('option', {value: topic.topic})));
-  if (byId('r-topics').innerHTML !== list.innerHTML) byId('r-topics').replaceChildren(...list.childNodes);
+  if (view === offered.view) return;
+  const topics = view.topics.map((topic) => topic.topic).sort(), names = topics.join('\n');
+  if (names !== offered.names)
+    byId('r-topics').replaceChildren(...topics.map((topic) => element('option', {value: topic})));
+  offered = {view, names};
 };
-

@@ -129,7 +129,8 @@ class CollectingThread(threading.Thread):
         findings, unknowns = self._parts.take(view)
         view = board.last[0] or view  # with alerts
         events = tuple(board.events(_EVENTS))
-        self._model = Model(view, last.view, events, addresses=last.addresses).prepare()
+        before = last.view._replace(groups=())  # whose commits would be a third of the memory
+        self._model = Model(view, before, events, addresses=last.addresses).prepare()
         self._report(Collected(self._model))
         if findings or unknowns:
             self._report(Ended(findings, unknowns))

@@ -78,7 +78,7 @@ def path_text(path: Path, model: Model, state: TableState, hidden: tuple[int, in
     if hidden[1]:
         notes.append(f"→ {hidden[1]}")
     note = "  ".join(notes)
-    steps = " > ".join(title_of(place, model) for place in path.places)
+    steps = " > ".join(path.titles.setdefault(place, title_of(place, model)) for place in path.places)
     steps = _last_part(steps, max(8, width - len(note) - 2))
     text = Text(no_wrap=True)
     text.append(steps, "bold")

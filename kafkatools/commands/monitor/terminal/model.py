@@ -44,8 +44,8 @@ class Details(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """One state of the screen. `before`: the previous snapshot, None in the first. `error`: the reason if the latest
-    refresh failed. `events`: the newest first. `details`: None until they are read."""
+    """One state of the screen. `before`: the previous snapshot without its groups, None in the first. `error`: the
+    reason if the latest refresh failed. `events`: the newest first. `details`: None until they are read."""
 
     view: ClusterView
     before: ClusterView | None = None

@@ -43,10 +43,12 @@ TABS = {
 
 
 class Path:
-    """The places that led to the present one; the first is a view of the cluster."""
+    """The places that led to the present one; the first is a view of the cluster. `titles` has the titles of places
+    that were shown: below a member nothing else knows its client id."""
 
     def __init__(self, place: Place) -> None:
         self._places = [place]
+        self.titles: dict[Place, str] = {}
 
     @property
     def places(self) -> tuple[Place, ...]:
