@@ -144,7 +144,8 @@ def test_a_port_that_is_taken_is_told_before_anything_is_asked() -> None:
         port = taken.getsockname()[1]
         ran = run_kt("monitor", "--bootstrap-server", "127.0.0.1:1", "--prometheus", str(port))
     assert (ran.status, ran.err) == (
-        ExitStatus.FAILED, f"Cannot listen on 127.0.0.1:{port}: Address already in use\n",
+        ExitStatus.FAILED, f"Cannot listen on 127.0.0.1:{port}: Address already in use; another program has this port: "
+        "choose another one, or port 0 for a free one\n",
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ the token that a path needs.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -118,5 +119,7 @@ def listening(address: HostPort, site: Site) -> Iterator[int]:
         try:
             port = stack.enter_context(http_server.listening(address, respond_to, refusal))
         except (OSError, KafkaError) as error:
-            raise CommandError(f"Cannot listen on {address}: {http_server.reason_of(error)}") from None
+            is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
+            hint = "; another program has this port: choose another one, or port 0 for a free one" if is_taken else ""
+            raise CommandError(f"Cannot listen on {address}: {http_server.reason_of(error)}{hint}") from None
         yield port
