@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-ALL_EXTRAS := avro,clients,demo,dev,keyring,msk,protobuf,schemas,spark,sql
+ALL_EXTRAS := avro,clients,connect,demo,dev,keyring,msk,protobuf,schemas,spark,sql
 EXTRAS ?= $(ALL_EXTRAS)
 # The versions and hashes of everything that these extras need, for Python 3.11 and later: `make lock` makes them anew.
 LOCK = $(if $(filter $(ALL_EXTRAS),$(EXTRAS)),.ci/lock/all.txt,$(if $(filter dev,$(EXTRAS)),.ci/lock/dev.txt))

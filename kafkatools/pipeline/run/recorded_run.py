@@ -199,7 +199,10 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
         if uri.kind != uris.TOPIC:
             records.delete_journal(recording.path)
         raise
-    records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, {}))
+    rows = {}
+    if result.files:  # over Spark Connect, in a directory of this machine
+        rows = file_rows(spark, pipeline, uris.path_of(uri), [file.path for file in result.files])
+    records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, rows))
     records.delete_journal(recording.path)
     return result
 

@@ -202,15 +202,16 @@ class _Counts:
         """Add the query's recent micro-batches that read rows and are not counted yet."""
         for progress in streaming_query.recentProgress:
             batch = json.loads(progress.json)
-            if batch["batchId"] not in self._batch_ids and batch.get("numInputRows"):
+            rows = sum(int(source["numInputRows"]) for source in batch["sources"])  # Spark Connect has no sum
+            if batch["batchId"] not in self._batch_ids and rows:
                 self._batch_ids.add(batch["batchId"])
+                self.read += rows
                 self._add(batch)
 
-    def _add(self, batch: dict[str, Any]) -> None:
-        self.read += int(batch["numInputRows"])
+    def _add(self, batch: Mapping[str, Any]) -> None:
         for name, row in (batch.get("observedMetrics") or {}).items():
             sums = self.metrics.setdefault(name, {})
-            for metric, value in (row or {}).items():
+            for metric, value in _metrics(row or {}).items():
                 sums[metric] = sums.get(metric, 0) + int(value or 0)
         self.rows = self.metrics.get(_SINK_METRICS, {}).get(ROWS, 0)
         for at, source in enumerate(batch["sources"]):
@@ -219,6 +220,14 @@ class _Counts:
                 self.offsets.append((_offsets(source.get("startOffset")), {}))
             self.read_of[at] += int(source["numInputRows"])
             self.offsets[at] = (self.offsets[at][0], _offsets(source.get("endOffset")))
+
+
+def _metrics(row: Mapping[str, Any]) -> Mapping[str, int | None]:
+    """Return the metrics of an observation by name. Spark Connect has them as a row with its schema."""
+    if row.keys() != {"values", "schema"}:
+        return row
+    names = [field["name"] for field in row["schema"]["fields"]]
+    return dict(zip(names, row["values"], strict=True))
 
 
 def _offsets(value: JsonValue) -> dict[str, dict[str, int]]:
