@@ -132,7 +132,12 @@ class Nemesis(WorkerChaos):
         is_replicated = all(
             len(part.isr) == len(part.replicas) and part.leader >= 0 for topic in found for part in topic.partitions
         )
-        return is_replicated and all(voter.log_end_offset >= quorum.high_watermark - 50 for voter in quorum.voters)
+        is_whole = len(quorum.voters) == len(NODES)  # else the only voter might be wiped
+        return (
+            is_replicated
+            and is_whole
+            and all(voter.log_end_offset >= quorum.high_watermark - 50 for voter in quorum.voters)
+        )
 
     def wait_until_in_sync(self, seconds: float = IN_SYNC_S) -> bool:
         """Whether all are in sync within the time."""
