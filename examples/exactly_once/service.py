@@ -36,6 +36,7 @@ def run(bootstrap_servers: str, name: str) -> None:
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
+        producer.init_transactions()  # before the first poll, which waits for offsets in an open transaction
         consumer.subscribe(["orders"])
         while True:
             try:

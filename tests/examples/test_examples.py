@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -127,6 +128,24 @@ def test_the_suite_of_pytest_passes(place: Place) -> None:
     assert "3 passed" in place.run(*words)
 
 
+DIES_IN_A_TRANSACTION = """
+import os, sys, kafkatools
+at = {"bootstrap.servers": sys.argv[1]}
+group = {"group.id": "invoicing", "group.instance.id": "billing-0", "enable.auto.commit": False}
+consumer = kafkatools.Consumer({**at, **group, "auto.offset.reset": "earliest", "max.poll.records": 1})
+producer = kafkatools.Producer({**at, "transactional.id": "billing-0"})
+consumer.subscribe(["orders"])
+producer.init_transactions()
+while not (orders := consumer.poll(timeout_ms=1000)):
+    pass
+producer.begin_transaction()
+producer.send("invoices", b"{}").result()
+producer.send_offsets_to_transaction(orders.next_offsets(), consumer.group_metadata())
+os._exit(0)
+"""
+"""A service that dies with its invoice and its offsets in an open transaction."""
+
+
 def test_each_order_is_billed_once_although_the_service_is_killed(
     place: Place, admin: kafkatools.Admin, producer: kafkatools.Producer
 ) -> None:
@@ -135,9 +154,12 @@ def test_each_order_is_billed_once_although_the_service_is_killed(
     orders = [json.dumps({"id": number, "count": 2, "price": number}).encode() for number in range(3000)]
     producer.send_many("orders", orders).result()
     words = (sys.executable, str(EXAMPLES / "exactly_once" / "service.py"), "--kafka", place.bootstrap)
+    place.run(sys.executable, "-c", DIES_IN_A_TRANSACTION, place.bootstrap)
+    started_at = time.monotonic()
     with place.started(*words) as service:
         assert service.stdout is not None
         assert "orders billed" in service.stdout.readline()
+        assert time.monotonic() - started_at < 50  # it does not wait for transaction.timeout.ms, a minute
         service.kill()
     with place.started(*words) as service:
         eventually(lambda: len(records_of(place.bootstrap, "invoices")) >= len(orders), 60)
