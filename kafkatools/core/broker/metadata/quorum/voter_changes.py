@@ -171,9 +171,6 @@ def remove_voter(raft: Member, entity: Entity, respond: Respond) -> None:
     if remaining is None:
         words = f"Cannot remove voter {key} from the set of voters {voters.keys_text}"
         _refuse(respond, VoterNotFound, words)
-    elif not remaining.voters:
-        words = f"Cannot remove voter {key}: it is the only one. Add another controller first"
-        _refuse(respond, InvalidRequest, words)
     else:
         offset = raft.append_voters([remaining.voters_record])
         state.change = VoterChange(respond, raft.now_ms + raft.settings.request_timeout_ms, offset=offset)

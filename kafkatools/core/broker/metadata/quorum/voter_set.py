@@ -116,8 +116,8 @@ class VoterSet:
         return VoterSet(self.kraft_version, tuple(voters[node_id] for node_id in sorted(voters)))
 
     def without(self, replica: ReplicaKey) -> VoterSet | None:
-        """Return the set without a voter, None if it has no voter with this node and directory id."""
-        if replica not in [voter.key for voter in self.voters]:
+        """Return the set without a voter; None if it has no voter with this node and directory id, or no other one."""
+        if replica not in [voter.key for voter in self.voters] or len(self.voters) == 1:
             return None
         return VoterSet(self.kraft_version, tuple(voter for voter in self.voters if voter.key != replica))
 

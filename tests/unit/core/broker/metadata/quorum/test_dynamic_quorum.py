@@ -13,7 +13,6 @@ from support.dynamic_quorum import DynamicQuorum, random_changes
 
 from kafkatools.core.errors import (
     DuplicateVoter,
-    InvalidRequest,
     InvalidUpdateVersion,
     RequestTimedOut,
     UnsupportedVersion,
@@ -105,7 +104,7 @@ def test_requests_that_cannot_be_done_get_kafkas_errors() -> None:
     assert simulation.outcomes == [DuplicateVoter.code, VoterNotFound.code]
     alone = _started(1)
     alone.remove(1)
-    assert alone.outcomes == [InvalidRequest.code]
+    assert alone.outcomes == [VoterNotFound.code]  # the last voter stays
 
 
 def test_a_voter_that_is_down_cannot_be_added() -> None:
