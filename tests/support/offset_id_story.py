@@ -173,7 +173,8 @@ def commit_as_member(bootstrap: str, protocol: str, version: int, monkeypatch: p
 
     monkeypatch.setattr(network, "build_request", build_request)
     topic = new_topic(bootstrap, 2)
-    with our_member(bootstrap, f"commits-by-{protocol}", group_protocol=protocol) as member:
+    own = {"group_protocol": protocol, "enable_auto_commit": "false"}  # with it the close retries for 30 s
+    with our_member(bootstrap, f"commits-by-{protocol}", **own) as member:
         member.subscribe([topic])
         settle([member], 2)
         member.commit_sync({(topic, 0): 5})
