@@ -31,12 +31,17 @@ from kafkatools.core.producer.futures import (
 )
 from kafkatools.core.producer.interceptors import ProducerInterceptor
 from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
-from kafkatools.core.producer.producer_base import INTERRUPTED_CLOSE_MS, PAUSE_AFTER_FAILURE_MS, Place, ProducerBase
+from kafkatools.core.producer.producer_base import (
+    CLOSING_POLL_MS,
+    INTERRUPTED_CLOSE_MS,
+    PAUSE_AFTER_FAILURE_MS,
+    Place,
+    ProducerBase,
+)
 from kafkatools.core.producer.producer_batch import Callback, Payload, RowsCallback, RowsSink, batch_size_upper_bound
 from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
 from kafkatools.core.producer.record_appends import AppendResult
 from kafkatools.core.producer.row_groups import Partitions, cells_of
-from kafkatools.core.producer.sender import MAX_POLL_MS
 from kafkatools.core.producer.serializers import AnySerializer, serialize_bytes
 from kafkatools.core.producer.unbatched.outbox import MOST_BYTES, Outbox
 from kafkatools.core.producer.unbatched.send_queue import QueuedRecords, SendQueue
@@ -495,7 +500,8 @@ class Producer(ProducerBase):
         while not self._is_closed:
             self._turn(sender.run_once)
         while not self._force_close and self._has_work():
-            self._turn(lambda now_ms: sender.run_once(now_ms, min(MAX_POLL_MS, self._max_block_ms)))
+            # A turn that fails the last batches itself has nothing to wait for.
+            self._turn(lambda now_ms: sender.run_once(now_ms, CLOSING_POLL_MS))
         self._shut_down()
 
     def _shut_down(self) -> None:

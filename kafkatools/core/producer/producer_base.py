@@ -67,6 +67,7 @@ Place = TypeVar("Place", bound=tuple[str, int])
 Rows = tuple[int, RowColumns, Sequence[int]]
 
 INTERRUPTED_CLOSE_MS = 3000
+CLOSING_POLL_MS = 100
 PAUSE_AFTER_FAILURE_MS = 100
 _OBJECTS = ("key.serializer", "value.serializer", "partitioner.class")
 

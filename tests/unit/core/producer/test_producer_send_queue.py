@@ -250,3 +250,17 @@ def test_a_single_record_waits_no_longer_than_linger(broker: EmbeddedBroker) -> 
         for _ in range(20):
             producer.send(topic, b"x").result(5000)
         assert clock.now_ms() - started_ms < 5000
+
+
+def test_close_after_a_fatal_error_waits_for_nothing(broker: EmbeddedBroker) -> None:
+    topic = make_topic(broker, "fatal")
+    started_ms = SystemClock().now_ms()
+    with Producer(bootstrap_servers=broker.bootstrap, linger_ms=60_000) as producer:
+        future = producer.send(topic, b"value")
+        producer.flush()
+        assert future.result().offset == 0
+        future = producer.send(topic, b"lost")
+        assert producer.sender.transactions is not None
+        producer.sender.transactions.fail(MessageTooLarge())
+    assert isinstance(future.exception(), MessageTooLarge)
+    assert SystemClock().now_ms() - started_ms < 30_000
