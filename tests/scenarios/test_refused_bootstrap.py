@@ -28,6 +28,14 @@ PROGRAMS = {
     "admin": "kafkatools.Admin(bootstrap_servers=ADDRESS).list_topics()",
 }
 """Each would go on for max.block.ms, a minute, or for ever."""
+PREFIXES = {
+    "init_transactions": "[Producer transactionalId=t] ",
+    **dict.fromkeys(("send", "send_many"), "[Producer] "),
+    **dict.fromkeys(("end_offsets", "read_to_end", "position"), "[Consumer] "),
+    **dict.fromkeys(("poll", "poll_columns", "iterate", "committed", "commit_sync"), "[Consumer groupId=g] "),
+    "admin": "[AdminClient] ",
+}
+"""What the line in the log begins with."""
 
 FRAME = """
 import kafkatools
@@ -49,7 +57,7 @@ def test_a_client_fails_with_one_error_and_one_line(name: str) -> None:
     program = FRAME.format(address=address, program=PROGRAMS[name])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
     line = f"Connection to {address} failed: Connection refused\n"
-    assert (done.stdout, done.stderr) == (line, line)
+    assert (done.stdout, done.stderr) == (line, PREFIXES[name] + line)
 
 
 @pytest.mark.parametrize(

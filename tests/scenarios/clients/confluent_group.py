@@ -14,7 +14,15 @@ members = [Consumer({**settings, "enable.auto.commit": False, "group.protocol": 
 for member in members:
     member.subscribe([topic])
 seen: set[tuple[int, int]] = set()
-while len(seen) < 100 or [len(m.assignment()) for m in members] != [2, 2]:
+
+
+def is_settled() -> bool:
+    """Whether both have two partitions and have read them to the end, with what came again after a rebalance."""
+    positions = [[p.offset for p in m.position(m.assignment())] for m in members]
+    return len(seen) == 100 and positions == [[25, 25], [25, 25]]
+
+
+while not is_settled():
     assert time.monotonic() < deadline, (len(seen), [m.assignment() for m in members])
     for member in members:
         message = member.poll(0.05)
