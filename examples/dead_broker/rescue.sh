@@ -5,7 +5,11 @@ set -eu
 : "${KAFKA:=localhost:9092}"
 disk=$1 topic=$2 saved=$3
 
-kt check "$disk"/"$topic"-[0-9]* --salvage "$saved" || [ $? -eq 3 ] # 3: damage, which is listed
+set --
+for part in "$disk/$topic"-[0-9]*; do # orders-0, and not orders-2024-0 of the topic orders-2024
+    case ${part#"$disk/$topic-"} in *[!0-9]*) ;; *) set -- "$@" "$part" ;; esac
+done
+kt check "$@" --salvage "$saved" || [ $? -eq 3 ] # 3: damage, which is listed
 [ ! -s "$saved/lost.jsonl" ] || cat "$saved/lost.jsonl"
 kt console-consumer --from "log:$saved" --topic "$topic" --count
 kt replay "log:$saved" --to "topic:$topic" --to-bootstrap-server "$KAFKA" --keep-timestamps --dry-run

@@ -179,7 +179,7 @@ def plugin_commands() -> list[PluginCommand]:
             if point.name in COMMANDS or point.name in ALIASES or point.name in ("help", "version"):
                 raise PluginError(f"{point} is ignored: kt has a command {name}")
             if not _WORD.fullmatch(point.name):
-                raise PluginError(f"{point} is ignored: a name has small letters, digits and dashes")
+                raise PluginError(f"{point} is ignored: a command name has only lowercase letters, digits and dashes")
             command = load_plugin(point.name)
         except PluginError as error:
             plugins.append(PluginCommand(name, point.distribution, None, str(error)))

@@ -104,7 +104,7 @@ def test_recorded_dead_letters_of_each_framework_come_back_once(bootstrap: str) 
         0,
         [
             "No earlier run is known: the group kt-redrive-all-frameworks has no progress of the present topic "
-            "all-frameworks",
+            "all-frameworks. What an earlier run sent would be sent again; --since selects new records.",
             "Sent back a total of 8 records",
         ],
     )

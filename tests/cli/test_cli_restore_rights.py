@@ -118,6 +118,6 @@ def test_unknown_retention_is_named(guarded: GuardedBroker, kept: str) -> None:
     ran = guarded.kt(*words, user=guarded.user_without("DESCRIBE_CONFIGS TOPIC"))
     assert ran.status is ExitStatus.OK, ran.err
     assert ran.err.splitlines() == [
-        "It is unknown whether brokers soon delete old records that are restored: "
+        "The retention of the targets is unknown, so brokers may soon delete old records: "
         + missing("DESCRIBE_CONFIGS on topic unknown-retention")
     ]

@@ -231,7 +231,7 @@ def test_topics_that_brokers_leave_out_of_their_lists_are_named(tmp_path: pathli
         monitor = json.loads(run_kt("monitor", "--once", "--json", "--bootstrap-server", address).out)
         only_seen = healthy(address, "topic", "seen")
     assert (status, answer["healthy"], answer["verdict"]) == (ExitStatus.FAILED, None, None)
-    problem = "1 topic is hidden from this user, who needs the operation DESCRIBE: secret"
+    problem = "1 topic is hidden from this user, who lacks DESCRIBE: secret"
     assert answer["unknown"] == [f"topics: {problem}"]
     assert [each for each in monitor["problems"] if each["what"] == "topics"] == [
         {"broker": None, "what": "topics", "error": problem}

@@ -511,7 +511,7 @@ def test_verify_sees_that_a_table_was_changed(table: str, official: OfficialSpar
     ]
     assert after[0] == 3
     assert after[1].startswith(f"{uri}: table: has version ")
-    assert after[1].endswith(f", the run left version {version}: it was changed since\n")
+    assert after[1].endswith(f", the run wrote version {version}: it was changed after the run\n")
 
 
 def verified_there(spark: Any, log: str, table: str, manifest: str) -> Any:

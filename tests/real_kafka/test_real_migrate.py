@@ -279,4 +279,4 @@ def test_killed_and_cut_while_a_producer_goes_on(clusters: Clusters, tmp_path: p
     for option in ("--cut", "--dry-run"):
         ran = run_kt(*words, option)
         assert ran.status == 1
-        assert ran.err.startswith(f"The cut of topic {topic} was made: it goes on in the target\n")
+        assert ran.err.startswith(f"Topic {topic} was cut over: clients may already write to the target\n")

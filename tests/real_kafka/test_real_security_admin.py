@@ -179,7 +179,7 @@ def test_topics_that_are_hidden_from_the_user_are_named(kafka: Secured, tmp_path
 
     eventually(lambda: not any(text.startswith("log directories") for text in unknown()), 30)
     (line,) = [text for text in unknown() if text.startswith("topics: ")]
-    assert " hidden from this user, who needs the operation DESCRIBE: " in line
+    assert " hidden from this user, who lacks DESCRIBE: " in line
     assert line.rpartition(": ")[2].startswith("Hidden")
     for where in (("--cluster",), ("--topic", "shown")):  # other tests list all ACLs
         assert run_kt("acls", *server, "--remove", *where, "--force").status == ExitStatus.OK

@@ -19,7 +19,7 @@ def run_backup(console: Console, args: Args) -> ExitStatus:
     """Run kt backup, as its `run` says."""
     store = open_store(args.to, create=True)
     if args.to.lower().startswith("memory:"):
-        console.note("warning: memory:// ends with this process, and the backup with it")
+        console.note("warning: a backup to memory:// is lost when this command ends")
     cluster = ClientCluster(console.connect(args), client_settings(args), _CLIENT_ID)
     with cluster.admin(console.clock) as admin:
         run = BackupRun(

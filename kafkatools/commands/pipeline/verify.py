@@ -56,5 +56,5 @@ def _written(content: ManifestContent) -> str:
     if sink.get("version") is not None:
         return f"version {sink['version']} of {sink['uri']} written"
     if files is None:
-        return f"what {sink['uri']} holds was not verified"
+        return f"the content of {sink['uri']} was not verified"
     return f"{len(files)} files of {sink['uri']} written"

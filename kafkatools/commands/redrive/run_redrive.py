@@ -181,7 +181,7 @@ class _Run:
         if not done:
             self._console.note(
                 f"No earlier run is known: the group {self._group.group_id} has no progress of the present topic "
-                f"{self._topic.name}"
+                f"{self._topic.name}. What an earlier run sent would be sent again; --since selects new records."
             )
         parts = [TopicPartition(self._topic.name, part.partition) for part in self._topic.partitions]
         for part, log_start in source.consumer.beginning_offsets(parts).items():

@@ -207,7 +207,9 @@ class _Restore:
         except KafkaError as error:
             if not is_missing_right(error):
                 raise
-            self._console.note(f"It is unknown whether brokers soon delete old records that are restored: {error}")
+            self._console.note(
+                f"The retention of the targets is unknown, so brokers may soon delete old records: {error}"
+            )
             return
         for target in targets:
             kept_ms = configs[target.name].number("retention.ms")

@@ -301,7 +301,7 @@ class OffsetCommits:
 
         def on_done(error: KafkaError | None) -> None:
             if error is not None:
-                self._log.warning("Auto commit of offsets of %s failed: %s", self.settings.group_id, error)
+                self._log.warning("Auto-commit of offsets of group %s failed: %s", self.settings.group_id, error)
                 if error.retriable:
                     self._next_auto_ms = min(self._next_auto_ms, self.clock.now_ms() + self.settings.retry_backoff_ms)
             attempt.finish(error)
@@ -323,7 +323,9 @@ class OffsetCommits:
         try:
             yield from self.commit_sync(offsets, max(0, deadline - self.clock.now_ms()))
         except KafkaError as error:
-            self._log.warning("The last commit of offsets of %s failed: %s", self.settings.group_id, error)
+            self._log.warning(
+                "The commit of offsets of group %s before closing failed: %s", self.settings.group_id, error
+            )
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions of the assigned partitions as offsets to commit, without partitions whose position is

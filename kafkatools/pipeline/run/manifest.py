@@ -316,7 +316,7 @@ def version_differences(uri: str, recorded: int, present: int | None) -> list[Di
     if present == recorded:
         return []
     now = "has no version" if present is None else f"has version {present}"
-    return [Difference(uri, "table", f"{now}, the run left version {recorded}: it was changed since")]
+    return [Difference(uri, "table", f"{now}, the run wrote version {recorded}: it was changed after the run")]
 
 
 def is_sink_verifiable(sink: SinkContent) -> bool:

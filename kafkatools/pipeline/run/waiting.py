@@ -30,7 +30,7 @@ class Waiting(NamedTuple):
 
     def text(self, seconds: float) -> str:
         """Return the line for a job that has waited this long."""
-        waited = f"Waiting for executors since {seconds:.0f} s"
+        waited = f"Waiting for executors for {seconds:.0f} s"
         if self.executors:
             return f"{waited}: {self.executors} registered, but none has a free core; other jobs may use them"
         size = f"{self.memory or '1g'} of memory and {self.cores or 'at least 1'} free core(s)"

@@ -36,7 +36,7 @@ def ensure_not_cut(store: Store, admin: AdminClient, names: Iterable[str]) -> No
     if cut:
         others = f" and {len(cut) - 1} more" if len(cut) > 1 else ""
         raise CommandError(
-            f"The cut of topic {cut[0]}{others} was made: it goes on in the target",
+            f"Topic {cut[0]}{others} was cut over: clients may already write to the target",
             hint="Records that the source got since then are not copied. To migrate other topics, name them with "
             "--topic; to migrate again, use another --through and --rename.",
             kind="ALREADY_CUT",

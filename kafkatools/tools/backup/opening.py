@@ -36,7 +36,9 @@ def _local_path(url: str) -> str | None:
         scheme, _, rest = url.partition(":")
         if scheme.lower() in _SCHEMES and not os.path.exists(path):
             written = f"{scheme}://{'/' if scheme.lower() == 'file' else ''}{rest.lstrip('/')}"
-            raise UsageError(f"'{url}' is no directory and no URL", f"Write {written}, or ./{url} for a directory.")
+            raise UsageError(
+                f"'{url}' is neither a directory nor a URL", f"Write {written}, or ./{url} for a directory."
+            )
         return path
     if not scheme:
         raise UsageError(f"{url} has no name of a storage before ://", PLACES)

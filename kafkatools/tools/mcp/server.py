@@ -146,7 +146,7 @@ def _refusal(line: str) -> types.JSONRPCError | None:
         return types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
     number = value.get("id") if isinstance(value, dict) else None
     error = types.ErrorData(
-        code=types.INVALID_REQUEST, message="Invalid request: the line is no message of JSON-RPC 2.0"
+        code=types.INVALID_REQUEST, message="Invalid request: the line is not a JSON-RPC 2.0 message"
     )
     request_id = number if isinstance(number, (int, str)) and not isinstance(number, bool) else None
     return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)

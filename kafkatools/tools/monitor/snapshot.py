@@ -312,7 +312,7 @@ class Snapshot:
         if hidden:
             names = ", ".join(hidden[:_MAX_NAMES]) + (", ..." if len(hidden) > _MAX_NAMES else "")
             count = "1 topic is" if len(hidden) == 1 else f"{len(hidden)} topics are"
-            message = f"{count} hidden from this user, who needs the operation DESCRIBE: {names}"
+            message = f"{count} hidden from this user, who lacks DESCRIBE: {names}"
             self.problems.append(Problem(NO_BROKER, "topics", message))
 
     def quorum(self, response: BrokerResponse) -> MetadataQuorum | KafkaError:

@@ -61,10 +61,10 @@ def test_waiting_is_told_after_four_seconds_and_each_minute() -> None:
 
 def test_the_reason_names_what_the_application_asks_for() -> None:
     assert Waiting(0, None, "64g").text(4.2) == (
-        "Waiting for executors since 4 s: none has registered; no worker of the cluster may have 64g of memory and at "
+        "Waiting for executors for 4 s: none has registered; no worker of the cluster may have 64g of memory and at "
         "least 1 free core(s), or other applications hold them (spark.executor.memory and spark.executor.cores ask for "
         "less)"
     )
     assert Waiting(2, None, None).text(64.0) == (
-        "Waiting for executors since 64 s: 2 registered, but none has a free core; other jobs may use them"
+        "Waiting for executors for 64 s: 2 registered, but none has a free core; other jobs may use them"
     )
