@@ -77,7 +77,8 @@ def _installed(paths: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     seen: set[str] = set()
     found: list[EntryPoint] = []
     for directory, name in _distributions(paths):
-        key = name.partition("-")[0].lower()
+        # of a source tree on the path that is installed as well: demo.egg-info and demo-1.0.dist-info
+        key = os.path.splitext(name)[0].partition("-")[0].lower()
         if key not in seen:
             seen.add(key)
             found += _read(os.path.join(directory, name))

@@ -138,7 +138,7 @@ def _voters(options: FormatOptions, settings: Mapping[str, str]) -> list[Voter]:
 
 
 def _controller_listener(settings: Mapping[str, str]) -> str:
-    return settings.get("controller.listener.names", "CONTROLLER").split(",")[0].strip()
+    return settings.get("controller.listener.names", "CONTROLLER").split(",")[0].strip().upper()
 
 
 def _controller_endpoint(settings: Mapping[str, str]) -> tuple[str, int]:

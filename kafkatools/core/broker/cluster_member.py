@@ -373,11 +373,11 @@ class ClusterMember:
             return
         self._strangers.add(node_id)
         directories = self._home.directories
-        if 2 * len(self._strangers) > len(self.raft.voters):
+        count = len(self.raft.voters) or len(self.raft.settings.bootstrap_addresses)
+        if 2 * len(self._strangers) > count:
             own_cluster = f"{directories.metadata_path} belongs to cluster {directories.cluster_id}"
-            self.fail(
-                ConfigError(f"{own_cluster}, but the controllers of controller.quorum.voters belong to another one")
-            )
+            setting = "controller.quorum.voters" if self.cluster.voters else "controller.quorum.bootstrap.servers"
+            self.fail(ConfigError(f"{own_cluster}, but the controllers of {setting} belong to another one"))
         else:
             self._home.report(f"WARN controller {node_id} belongs to another cluster than {directories.cluster_id}")
 

@@ -497,12 +497,14 @@ class Producer(ProducerBase):
     def _run_sender(self) -> None:
         """The sender's thread: run the sender until the producer closes, then until all is sent or time is up."""
         sender = self.sender
-        while not self._is_closed:
-            self._turn(sender.run_once)
-        while not self._force_close and self._has_work():
-            # A turn that fails the last batches itself has nothing to wait for.
-            self._turn(lambda now_ms: sender.run_once(now_ms, CLOSING_POLL_MS))
-        self._shut_down()
+        try:
+            while not self._is_closed:
+                self._turn(sender.run_once)
+            while not self._force_close and self._has_work():
+                # A turn that fails the last batches itself has nothing to wait for.
+                self._turn(lambda now_ms: sender.run_once(now_ms, CLOSING_POLL_MS))
+        finally:
+            self._shut_down()
 
     def _shut_down(self) -> None:
         if self._queue is not None:

@@ -195,8 +195,11 @@ class TransactionalManager(TransactionManager):
             return waiting if self.in_flight is None else [self.in_flight, *waiting]
 
     def abort_for_close(self) -> None:
-        """Start to abort the transaction of a closing producer, even if another call timed out and was not repeated."""
+        """Start to abort the transaction of a closing producer, even if another call timed out and was not repeated.
+        Does nothing without a transaction, and when another thread has just begun to end it."""
         with self.lock:
+            if not self.has_ongoing_transaction or self.is_completing:
+                return
             self._pending = None
             if self.last_error is not None:  # a queued commit must not go out before the abort: its batches have failed
                 for _, _, request in self._queue:

@@ -107,11 +107,11 @@ class Authenticator:
             try:
                 if not self._login.is_ready(host):
                     continue
+                self._exchanges[node] = self._login.start(host)
             except KafkaError as error:
                 self._fail_waiting(error)
                 return
             del self._waiting[node]
-            self._exchanges[node] = self._login.start(host)
             fields = {"mechanism": self._login.mechanism}
             self._send(node, ApiKey.SASL_HANDSHAKE, fields, _MIN_HANDSHAKE_VERSION, now_ms)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from kafkatools.core.entry_points import find, load
+from kafkatools.core.errors import KafkaError, SaslAuthenticationFailed
 from kafkatools.core.net.security.mechanisms import Mechanism
 from kafkatools.core.net.security.tokens import Token, TokenSource
 from kafkatools.core.secrets import remember
 
 PLUGIN_GROUP = "kafkatools.logins"
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TokenPlugin(NamedTuple):
@@ -41,8 +44,36 @@ class PluginLogin:
         return True
 
     def start(self, host: str) -> Mechanism:
-        """Start an exchange with a host."""
-        return self._start(self._options, host)
+        """Start an exchange with a host. Raises SaslAuthenticationFailed."""
+        return _GuardedMechanism(self.mechanism, guarded(self._start, self._options, host))
+
+
+class _GuardedMechanism:
+    """An exchange of a plugin, whose exceptions become SaslAuthenticationFailed."""
+
+    def __init__(self, name: str, exchange: Mechanism) -> None:
+        self.name = name
+        self._exchange = exchange
+
+    @property
+    def is_complete(self) -> bool:
+        return self._exchange.is_complete
+
+    def initial(self) -> bytes:
+        return guarded(self._exchange.initial)
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        return guarded(self._exchange.respond, challenge)
+
+
+def guarded(function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """Call a function of a plugin. Raises its KafkaError, and SaslAuthenticationFailed for all other exceptions."""
+    try:
+        return function(*arguments, **named)
+    except KafkaError:
+        raise
+    except Exception as error:
+        raise SaslAuthenticationFailed(f"the plugin failed: {type(error).__name__}: {error}") from error
 
 
 def find_plugin(name: str) -> TokenPlugin | MechanismPlugin | None:

@@ -4,6 +4,9 @@ Strategy: an append for each record, with its locks and checks, costs ten times 
 record to the collection of its topic. The collection is appended when it is full, with each turn of the sender, and
 before whatever must come after its records: another kind of send to the topic, flush, close.
 
+Callbacks run without the lock, since they may send and close: what fails while it is held is completed after its
+release (`_locked`).
+
 `lock` guards the outbox and may be held while the accumulator's locks are taken, never the other way round. A thread
 that needs memory releases it and waits for `_has_progressed`, which the sender's turn notifies.
 """
@@ -12,6 +15,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout
@@ -37,16 +42,17 @@ _log = logging.getLogger(__name__)
 class QueuedRecords(Outgoing):
     """Records of one topic with their callbacks and, once known, their results."""
 
-    __slots__ = ("_runs", "_has_result")
+    __slots__ = ("_runs", "_has_result", "_complete")
 
-    def __init__(self, topic: str, partition: int | None, room_bytes: int) -> None:
+    def __init__(self, topic: str, partition: int | None, room_bytes: int, complete: Completing) -> None:
         super().__init__(topic, partition, room_bytes)
+        self._complete = complete
         self._runs: list[RowsRun] = []
         self._has_result = threading.Condition(threading.Lock())
 
     def sink(self) -> RowsSink:
         """Return the receiver of the results of all records."""
-        return RowsSink(_Results(self), None, range(self.count))
+        return RowsSink(_Results(self, self._complete), None, range(self.count))
 
     def complete(self, run: RowsRun) -> None:
         """Take the results of a run of records: call their callbacks, then wake the threads that wait for them."""
@@ -89,15 +95,19 @@ class QueuedRecords(Outgoing):
 class _Results(ColumnsFuture):
     """The results of QueuedRecords, as the batches report them."""
 
-    __slots__ = ("_records",)
+    __slots__ = ("_records", "_complete")
 
-    def __init__(self, records: QueuedRecords) -> None:
+    def __init__(self, records: QueuedRecords, complete: Completing) -> None:
         super().__init__(records.count)
         self._records = records
+        self._complete = complete
 
     def add(self, run: RowsRun) -> None:
         """Pass the results of a run on."""
-        self._records.complete(run)
+        self._complete(self._records, run)
+
+
+Completing = Callable[[QueuedRecords, RowsRun], None]
 
 
 def offset_at(run: RowsRun, position: int) -> int:
@@ -156,13 +166,38 @@ class SendQueue(OpenRows):
         self._clock = clock
         self._has_progressed = threading.Condition(self.lock)
         self._waiting = 0
+        self._owner: int | None = None  # the thread that holds the lock
+        self._late: list[tuple[QueuedRecords, RowsRun]] = []
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock, and complete afterwards the records that failed meanwhile."""
+        late: list[tuple[QueuedRecords, RowsRun]] = []
+        try:
+            with self.lock:
+                self._owner = threading.get_ident()
+                try:
+                    yield
+                finally:
+                    self._owner = None
+                    late, self._late = self._late, []
+        finally:
+            for records, run in late:
+                records.complete(run)
+
+    def _complete(self, records: QueuedRecords, run: RowsRun) -> None:
+        """Complete a run of records, later if this thread holds the lock."""
+        if self._owner == threading.get_ident():
+            self._late.append((records, run))
+        else:
+            records.complete(run)
 
     def collect(self, now_ms: int) -> int | None:
         """Append all records to batches, as far as there is memory; return the ms until an append that waits for memory
         fails, None when none waits. The sender calls it in each turn."""
         if not self._outbox:
             return None
-        with self.lock:
+        with self._locked():
             self._outbox.append_all(now_ms)
             if self._waiting:
                 self._has_progressed.notify_all()
@@ -171,7 +206,7 @@ class SendQueue(OpenRows):
     def begin(self, topic: str, partition: int | None, payload: Payload, callback: Callback | None) -> QueuedFuture:
         """Add a record to a new collection of its topic, after the append of the last one. Waits for memory while that
         append does, which fails after max.block.ms. Raises IllegalState after `close`."""
-        with self.lock:
+        with self._locked():
             records = self._outbox.outgoing(topic, partition)
             while records is None:
                 self._outbox.append_topic(topic, self._clock.now_ms())
@@ -179,7 +214,9 @@ class SendQueue(OpenRows):
                 if self.is_closed:
                     raise IllegalState("Cannot perform operation after producer has been closed")
                 if topic not in self.collected:  # another thread may have begun one during the wait
-                    self._outbox.open(QueuedRecords(topic, partition, self._room_bytes), self._clock.now_ms())
+                    self._outbox.open(
+                        QueuedRecords(topic, partition, self._room_bytes, self._complete), self._clock.now_ms()
+                    )
                 records = self._outbox.outgoing(topic, partition)
             row = records.add(payload.key, payload.value, payload.timestamp)
             if callback is not None:
@@ -189,7 +226,7 @@ class SendQueue(OpenRows):
     def end(self, topic: str) -> None:
         """Append the records of a topic, waiting for memory as `begin`."""
         if self._outbox:
-            with self.lock:
+            with self._locked():
                 self._outbox.append_topic(topic, self._clock.now_ms())
                 self._await_progress_locked(None)
 
@@ -198,7 +235,7 @@ class SendQueue(OpenRows):
         appends wait). Return whether none is left."""
         if not self._outbox:
             return True
-        with self.lock:
+        with self._locked():
             self._outbox.append_all(self._clock.now_ms())
             self._await_progress_locked(limit_ms)
             return not self._outbox
@@ -217,16 +254,17 @@ class SendQueue(OpenRows):
                 self._has_progressed.wait(delay_ms / 1000)
             finally:
                 self._waiting -= 1
+                self._owner = threading.get_ident()
             self._outbox.advance(self._clock.now_ms())
 
     def close(self, limit_ms: int | None) -> None:
         """Refuse further records, and append those that are there, waiting at most `limit_ms`."""
-        with self.lock:
+        with self._locked():
             self.is_closed = True
         self.empty(limit_ms)
 
     def fail(self, error: KafkaError) -> None:
         """Fail the records that are in no batch."""
-        with self.lock:
+        with self._locked():
             self._outbox.fail(error)
             self._has_progressed.notify_all()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -264,3 +267,35 @@ def test_close_after_a_fatal_error_waits_for_nothing(broker: EmbeddedBroker) -> 
         producer.sender.transactions.fail(MessageTooLarge())
     assert isinstance(future.exception(), MessageTooLarge)
     assert SystemClock().now_ms() - started_ms < 30_000
+
+
+def test_a_callback_of_a_record_that_found_no_memory_may_send_and_close() -> None:
+    errors: list[Exception | None] = []
+    with EmbeddedBroker() as broker:
+        producer = Producer(bootstrap_servers=broker.bootstrap, buffer_memory=100_000, max_block_ms=300, linger_ms=0)
+        producer.send("t", b"first").result()
+        os.kill(broker.pid, signal.SIGSTOP)
+
+        def send_again(_: RecordMetadata, error: Exception | None) -> None:
+            if error is not None:
+                errors.append(error)
+                if len(errors) == 1:
+                    producer.send("t", b"again")
+                    producer.close(0)
+
+        def send_all() -> None:
+            with contextlib.suppress(IllegalState):
+                for _ in range(300):
+                    producer.send("t", b"x" * 1000, callback=send_again)
+
+        sending = threading.Thread(target=send_all, daemon=True)
+        try:
+            sending.start()
+            sending.join(20)
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+        closing = threading.Thread(target=producer.close, args=(1000,), daemon=True)
+        closing.start()
+        closing.join(20)
+    assert not sending.is_alive() and not closing.is_alive()
+    assert isinstance(errors[0], BufferExhausted)

@@ -127,15 +127,15 @@ class RaftLog:
         KafkaStorageError."""
         view = memoryview(bytearray(batches))
         wall_ms = self.wall_ms()
-        appended = view
         if len(view) <= self.log.config.segment_bytes:
             self.log.append_as_follower(view, wall_ms)
+            self.voters.feed(view)
         else:
             while view:
                 size = read_header(view).size_bytes
                 self.log.append_as_follower(view[:size], wall_ms)
+                self.voters.feed(view[:size])
                 view = view[size:]
-        self.voters.feed(appended)
         if self._commits_at_once:
             self._applied = self.end
             self.update_high_watermark(self.end_offset)

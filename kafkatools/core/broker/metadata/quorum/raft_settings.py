@@ -50,7 +50,7 @@ class RaftSettings:
         names = config["controller.listener.names"]
         settings = {field.name: f"controller.quorum.{field.name.replace('_', '.')}" for field in fields(cls)}
         numbers = {name: config[setting] for name, setting in settings.items() if setting in config.table}
-        listener_name = names[0] if names else cls.listener_name
+        listener_name = names[0].upper() if names else cls.listener_name
         return cls(
             cluster_id,
             **numbers,
