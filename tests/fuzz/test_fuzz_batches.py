@@ -117,6 +117,9 @@ class Asked(NamedTuple):
     base_offset: int
 
 
+MOST_TURNS = 1000
+
+
 class Producing:
     """Sends batches to a topic of a node and looks at its log."""
 
@@ -138,7 +141,10 @@ class Producing:
         self.socket.input = struct.pack(">i", len(frame)) + frame
         self.connection.handle_readable()
         assert not self.connection.is_closed
-        self.node.run_once(0)
+        for _ in range(MOST_TURNS):  # a request of several slices is answered in a later turn
+            self.node.run_once(0)
+            if self.socket.output:
+                break
         answer = bytes(self.socket.output[4:])
         self.socket.output.clear()
         return decode_all(response_type(api_key, version), answer, 5 if is_flexible(api_key, version) else 4)
