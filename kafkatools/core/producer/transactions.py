@@ -195,8 +195,7 @@ class TransactionalManager(TransactionManager):
             return waiting if self.in_flight is None else [self.in_flight, *waiting]
 
     def abort_for_close(self) -> None:
-        """Start to abort the transaction of a closing producer, even if another call timed out and was not repeated.
-        Does nothing without a transaction, and when another thread has just begun to end it."""
+        """Start to abort the transaction of a closing producer, also after a time-out, unless its end has begun."""
         with self.lock:
             if not self.has_ongoing_transaction or self.is_completing:
                 return
@@ -207,8 +206,7 @@ class TransactionalManager(TransactionManager):
             self.begin_abort()
 
     def _begin_completing(self, is_commit: bool) -> TransactionalResult:
-        """Queue EndTxn in the version in which the transaction began; a newer version applies to the next
-        transaction."""
+        """Queue EndTxn in the version in which the transaction began; a newer version applies to the next one."""
         self._enqueue_new_partitions()
         request = EndTxn(self, is_commit, self.is_v2)
         self._maybe_update_transaction_version(is_initialization=False)
