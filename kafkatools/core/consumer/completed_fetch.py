@@ -85,7 +85,7 @@ class FetchedColumns(NamedTuple):
 
     @property
     def delivery_count(self) -> int | None:
-        """How often the records were delivered, this time included; None unless a share consumer read them."""
+        """The number of deliveries of the records, with this one; None unless a share consumer read them."""
         return None
 
     def cut(self, start: int, stop: int) -> FetchedColumns:
@@ -107,7 +107,7 @@ class AcquiredColumns(FetchedColumns):
 
     @property
     def delivery_count(self) -> int | None:
-        """How often the records were delivered, this time included."""
+        """The number of deliveries of the records, with this one."""
         return self._delivery_count
 
     def cut(self, start: int, stop: int) -> FetchedColumns:

@@ -155,7 +155,7 @@ class MonitorApp(App[ExitStatus]):
 
     @property
     def _is_gone(self) -> bool:
-        """Whether the widgets were removed: results and the timer may still arrive while the application ends."""
+        """Return whether the widgets were removed: results and the timer may arrive while the application ends."""
         return not self.query(Table)
 
     def on_arrived(self, message: Arrived) -> None:

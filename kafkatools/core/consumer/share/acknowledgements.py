@@ -46,7 +46,7 @@ class Acknowledgements:
 
     @property
     def has_renewals(self) -> bool:
-        """Whether any record's lock is renewed, which takes version 2 of the request."""
+        """Return whether any record's lock is renewed, which takes version 2 of the request."""
         return any(part.kind == AcknowledgeType.RENEW for part in self.ranges)
 
     @property

@@ -2,8 +2,7 @@
 
 The time-out of a socket is one of each read: a server that sends a byte every few seconds would hold the caller for
 hours. So a timer shuts the connection down when the time of the request is over; only a TLS handshake has the
-time-out of its reads alone. Redirects are not followed. Proxies
-are those of the environment.
+time-out of its reads alone. Redirects are not followed. Proxies are those of the environment.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ def post(request: Request, timeout_s: float) -> None:
     """Send a request and return when its status is 2xx. Raises HTTPError for any other status, TimeoutError without a
     status after `timeout_s`, OSError, HTTPException and ValueError."""
     deadline = _Deadline()
-    opener = build_opener(_NoRedirects, _Http(deadline), _Https(deadline))
+    opener = build_opener(_NoRedirects, _Handler(deadline))
     timer = threading.Timer(timeout_s, deadline.expire)
     timer.daemon = True
     timer.start()
@@ -75,18 +74,11 @@ class _Connection(HTTPConnection):
         self._deadline.watch(self.sock)
 
 
-class _TlsConnection(HTTPSConnection):
-    def __init__(self, host: str, *, deadline: _Deadline, timeout: float) -> None:
-        super().__init__(host, timeout=timeout)
-        self._deadline = deadline
-
-    def connect(self) -> None:
-        """Connect with TLS, and let the deadline watch the socket."""
-        super().connect()
-        self._deadline.watch(self.sock)
+class _TlsConnection(_Connection, HTTPSConnection):
+    """The same with TLS."""
 
 
-class _Http(HTTPHandler):
+class _Handler(HTTPHandler, HTTPSHandler):
     def __init__(self, deadline: _Deadline) -> None:
         super().__init__()
         self._deadline = deadline
@@ -94,12 +86,6 @@ class _Http(HTTPHandler):
     def http_open(self, req: Request) -> HTTPResponse:
         """Open a connection that has the deadline."""
         return self.do_open(partial(_Connection, deadline=self._deadline), req)
-
-
-class _Https(HTTPSHandler):
-    def __init__(self, deadline: _Deadline) -> None:
-        super().__init__()
-        self._deadline = deadline
 
     def https_open(self, req: Request) -> HTTPResponse:
         """Open a connection with TLS that has the deadline."""
