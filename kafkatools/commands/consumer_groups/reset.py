@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kafkatools.commands.consumer_groups.deleted_offsets import complain_of_topics, delete_committed
 from kafkatools.commands.consumer_groups.deletion import note_offsets, show_deletable_offsets
 from kafkatools.commands.consumer_groups.session import Session, requested_groups
 from kafkatools.commands.consumer_groups.tables import assignment_text
 from kafkatools.console import Console
-from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition, delete_offsets, fetch_offsets
+from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition, fetch_offsets
 from kafkatools.core.admin.groups import SHARE, STREAMS, GroupDescription, describe_groups, list_groups
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
-from kafkatools.core.java.exceptions import exception_class
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, java_int
 from kafkatools.options.quantities import DURATION_FORM, duration_ms
-from kafkatools.tools.groups.offset_changes import GroupPlan, change_offsets, save_previous
+from kafkatools.tools.groups.offset_changes import GroupChange, GroupPlan, change_offsets, save_previous
 from kafkatools.tools.groups.plan_file import NO_OFFSET, csv_line, plan_json
 from kafkatools.tools.groups.targets import Goal, Reset, Targets, TopicScope, partitions_of, require_partitions
 from kafkatools.tools.groups.times import DATETIME_FORM, parse_datetime, parse_duration
@@ -137,15 +137,26 @@ def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[Group
         command = _restoring_command(args, changing, path)
         line = f"The previous offsets are saved in {path}. To restore them: {command}"
         session.console.note(line, {"undo_file": path})
+    changed = commit_plans(session, plans)
+    return [group.plan for group in changed], all(group.is_complete for group in changed)
+
+
+def commit_plans(session: Session, plans: Sequence[GroupPlan]) -> list[GroupChange]:
+    """Commit the new offsets of all groups. Returns the outcome of each plan; its errors are printed. Raises KafkaError
+    if a request as a whole fails."""
     changed = change_offsets(session.admin, plans)
     for group in changed:
-        for (topic, partition), error in group.errors.items():
-            name = group.plan.group_id
-            message = f"{args.command.error_prefix}group {name}, {topic}-{partition}: {error}"
-            session.complain(message, error.name, group=name, topic=topic, partition=partition)
+        complain_of_partitions(session, group.plan.group_id, group.errors)
         if group.error is not None:
             session.complain_of_group(group.plan.group_id, group.error)
-    return [group.plan for group in changed], all(group.is_complete for group in changed)
+    return changed
+
+
+def complain_of_partitions(session: Session, group_id: str, errors: Mapping[TopicPartition, KafkaError]) -> None:
+    """Print the errors of a group's partitions."""
+    for (topic, partition), error in errors.items():
+        message = f"{session.args.command.error_prefix}group {group_id}, {topic}-{partition}: {error}"
+        session.complain(message, error.name, group=group_id, topic=topic, partition=partition)
 
 
 def _restoring_command(args: Args, plans: Sequence[GroupPlan], path: str) -> str:
@@ -203,7 +214,6 @@ def _is_free_name(session: Session, name: str) -> bool:
 
 def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[GroupPlan], bool]:
     """Compute the new offsets of each group. Returns the plans, and False if a group failed, which is printed."""
-    args = session.args
     is_about_committed = reset.scope is None or reset.goal in (Goal.CURRENT, Goal.SHIFT)
     committed: Mapping[str, GroupOffsets] = {}
     if is_about_committed and reset.plan is None:
@@ -222,15 +232,19 @@ def _plan(session: Session, reset: Reset, names: Sequence[str]) -> tuple[list[Gr
             requested[name] = (
                 scope_partitions if scope_partitions is not None else offsets.offsets if offsets is not None else ()
             )
-    targets = Targets(session.admin, reset, requested, committed, session.console.note)
+    plans = target_plans(session, requested, Targets(session.admin, reset, requested, committed, session.console.note))
+    return plans, is_good and len(plans) == len(requested)
+
+
+def target_plans(session: Session, names: Iterable[str], targets: Targets) -> list[GroupPlan]:
+    """Compute the new offsets of each group. Groups that fail are printed and left out. Raises KafkaError."""
     plans = []
-    for name in requested:
+    for name in names:
         try:
             plans.append(GroupPlan(name, targets.of_group(name)))
         except CommandError as error:
-            session.complain(f"{args.command.error_prefix}{error}", group=name)
-            is_good = False
-    return plans, is_good
+            session.complain(f"{session.args.command.error_prefix}{error}", group=name)
+    return plans
 
 
 def _show(session: Session, names: Sequence[str], plans: Sequence[GroupPlan]) -> None:
@@ -269,6 +283,13 @@ def offset_rows(plans: Iterable[GroupPlan]) -> list[OffsetRow]:
     return [
         (plan.group_id, key, None if new is None else new.offset) for plan in plans for key, new in plan.offsets.items()
     ]
+
+
+def print_offset_json(session: Session, rows: Iterable[OffsetRow]) -> None:
+    """Print the new offsets of groups without their committed ones as lines of JSON."""
+    for group_id, (topic, partition), offset in rows:
+        place = {"group": group_id, "topic": topic, "partition": partition}
+        session.print_json({**place, "offset": offset, "executed": bool(session.args.execute)})
 
 
 def print_offsets(
@@ -331,66 +352,15 @@ def prepare_delete_offsets(args: Args) -> Callable[[Session], ExitStatus]:
     return lambda session: _delete_offsets(session, scope)
 
 
-GROUP_ERRORS = ("INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED", "NON_EMPTY_GROUP")
-
-
 def _delete_offsets(session: Session, scope: TopicScope) -> ExitStatus:
     """Delete committed offsets, or print them with --dry-run (ConsumerGroupCommand.deleteOffsets). Returns FAILED if a
     partition failed or a topic cannot be described."""
     group_id = session.args.group[0]
     partitions, topic_errors = partitions_of(session.admin, scope)
     if session.args.dry_run:
-        for topic, error in topic_errors.items():
-            session.complain(f"Error: topic {topic}: {error}", error.name, group=group_id, topic=topic)
+        complain_of_topics(session, group_id, topic_errors)
         status = show_deletable_offsets(session, group_id, partitions)
         return ExitStatus.FAILED if topic_errors else status
     if session.args.undo_file is not None:
         note_offsets(session, {group_id: set(partitions)})
-    outcome: dict[TopicPartition, KafkaError | None] = {(topic, -1): error for topic, error in topic_errors.items()}
-    result = delete_offsets(session.admin, group_id, partitions)
-    for key in partitions:
-        outcome[key] = result.error or result.errors.get(key)
-    if session.args.json:
-        _print_deleted_json(session, group_id, outcome)
-    else:
-        _print_deleted(session, group_id, result.error, outcome, bool(result.errors))
-    return ExitStatus.FAILED if result.error is not None or any(outcome.values()) else ExitStatus.OK
-
-
-def _print_deleted(
-    session: Session,
-    group_id: str,
-    error: KafkaError | None,
-    outcome: Mapping[TopicPartition, KafkaError | None],
-    has_partition_errors: bool,
-) -> None:
-    console = session.console
-    if error is not None and error.name in GROUP_ERRORS:
-        console.error(f"Error: {error}")
-    elif error is not None:
-        console.error(f"Error: Encountered some unknown error: {error.name}")
-    elif has_partition_errors:
-        console.error("Error: Encountered some partition-level error, see the follow-up details.")
-    else:
-        console.print(f"Request succeeded for deleting offsets from group {group_id}.")
-    line = f"%-{max([15, *(len(topic) for topic, _ in outcome)])}s %-10s %-15s"
-    console.print()
-    console.print(line % ("TOPIC", "PARTITION", "STATUS"))
-    for (topic, partition), problem in sorted(outcome.items(), key=lambda item: f"{item[0][0]}{item[0][1]}"):
-        status = "Successful" if problem is None else f"Error: {exception_class(problem)}: {problem}"
-        console.print(line % (topic, partition if partition >= 0 else "-", status))
-        if partition < 0:
-            console.error(f"Error: topic {topic}: {problem}")
-
-
-def _print_deleted_json(session: Session, group_id: str, outcome: Mapping[TopicPartition, KafkaError | None]) -> None:
-    for (topic, partition), problem in sorted(outcome.items()):
-        session.print_json(
-            {
-                "group": group_id,
-                "topic": topic,
-                "partition": partition if partition >= 0 else None,
-                "deleted": problem is None,
-                "error": None if problem is None else str(problem),
-            }
-        )
+    return delete_committed(session, group_id, partitions, topic_errors, lambda error: error.name)

@@ -8,7 +8,15 @@ from typing import NamedTuple
 from kafkatools.commands.consumer_groups.shared_options import TYPES
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.groups import CONSUMER_PROTOCOLS, SHARE, STREAMS, GroupListing, GroupListings, list_groups
+from kafkatools.core.admin.groups import (
+    CONSUMER_PROTOCOLS,
+    SHARE,
+    STREAMS,
+    GroupListing,
+    GroupListings,
+    delete_groups,
+    list_groups,
+)
 from kafkatools.core.control_characters import json_safe
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.java.hash_order import hash_order
@@ -88,19 +96,60 @@ def streams_groups(session: Session, states: Collection[str] = ()) -> tuple[list
     return session.groups_in_order(list_groups(session.admin, states=states, types=(STREAMS.lower(),)))
 
 
-def requested_groups(session: Session, doing: str) -> tuple[list[str], bool]:
+def requested_groups(
+    session: Session, doing: str, list_kind: Callable[[Session], tuple[list[GroupListing], bool]] = consumer_groups
+) -> tuple[list[str], bool]:
     """Return the groups of --group or --all-groups, and whether every broker listed its groups (True for --group,
-    without a request). Raises KafkaError when no broker answered.
+    without a request). `list_kind` lists the groups of a kind. Raises KafkaError when no broker answered.
 
     With a verb in `doing`, such as "Deleting", the groups of --all-groups are printed on stderr.
     """
     if not session.args.all_groups:
         return list(dict.fromkeys(session.args.group)), True
-    listings, is_complete = consumer_groups(session)
+    listings, is_complete = list_kind(session)
     names = [listing.group_id for listing in listings]
-    if doing and names:
-        session.console.note(f"{doing} {len(names)} group{'s' * (len(names) > 1)}: {', '.join(sorted(names))}.")
+    if doing:
+        _note_all_groups(session, doing, names)
     return names, is_complete
+
+
+def _note_all_groups(session: Session, doing: str, names: Sequence[str]) -> None:
+    if names:
+        session.console.note(f"{doing} {len(names)} group{'s' * (len(names) > 1)}: {', '.join(sorted(names))}.")
+
+
+def deletable_groups(
+    session: Session, kind: str, listed: tuple[list[GroupListing], bool], missing: str
+) -> tuple[list[str], dict[str, str], bool]:
+    """Return the groups of --delete, the reason for each that cannot be deleted, and whether every broker listed its
+    groups. `kind`: Share or Streams; `missing`: the reason for a group that is not in `listed`."""
+    args, (listings, is_complete) = session.args, listed
+    states = {listing.group_id: listing.state for listing in listings}
+    names = list(states) if args.all_groups else list(dict.fromkeys(args.group))
+    if args.all_groups and not args.dry_run:
+        _note_all_groups(session, "Deleting", names)
+    refused = {}
+    for name in names:
+        state = states.get(name)
+        if state is None:
+            refused[name] = missing.format(name)
+        elif state == "Dead":
+            refused[name] = f"{kind} group '{name}' group state is DEAD."
+        elif state != "Empty":
+            refused[name] = f"{kind} group '{name}' is not EMPTY."
+    return names, refused, is_complete
+
+
+def delete_deletable(
+    session: Session, kind: str, names: Sequence[str], refused: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Delete the groups that are not in `refused`, and print the outcome of all. Returns why groups were not deleted.
+    `kind`: `share` or `streams`. Raises KafkaError."""
+    requested = [name for name in names if name not in refused]
+    outcome = delete_groups(session.admin, requested) if requested else {}
+    failed = {**refused, **{name: str(error) for name, error in outcome.items() if error is not None}}
+    report_deletions(session, kind, hash_order(names), failed)
+    return failed
 
 
 def show_deletions(

@@ -47,6 +47,13 @@ FROM_FILE = Option(
 DRY_RUN = Option("--dry-run", "Print what --reset-offsets, --delete or --delete-offsets would do, and change nothing.")
 EXECUTE = Option("--execute", "Carry out --reset-offsets.")
 EXPORT = Option("--export", "With --reset-offsets: print the new offsets as CSV, which --from-file reads.")
+UNDO_FILE = Option(
+    "--undo-file",
+    "With --execute, --delete and --delete-offsets: first save the previous offsets in this file, for "
+    "--reset-offsets --from-file.",
+    value="FILE",
+    ours=True,
+)
 TIMEOUT = Option(
     "--timeout", "Time limit of each request with its retries, in ms.", value="MS", type=java_long, default=30000
 )
@@ -88,6 +95,22 @@ ONE_VIEW = tuple(
     for one, other in (("members", "offsets"), ("members", "state"), ("offsets", "state"))
 )
 """Kafka's rules that --describe shows offsets, members or the state of groups."""
+
+
+RESET_RULES = (
+    rules.Refusal(
+        "dry-run",
+        ("execute",),
+        "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+        ("reset-offsets",),
+    ),
+    rules.Requirement(
+        ("execute", "dry-run"),
+        when=("reset-offsets",),
+        message="Option [reset-offsets] takes the option: [execute] or [dry-run]",
+    ),
+)
+"""Kafka's rules of share groups and streams groups that --reset-offsets names either --dry-run or --execute."""
 
 
 def check_values(args: Args, *, is_for_one_group: bool) -> None:

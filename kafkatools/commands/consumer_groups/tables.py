@@ -1,11 +1,13 @@
-"""The tables of kt consumer-groups --describe, in the format of ConsumerGroupCommand."""
+"""The tables of kt consumer-groups --describe, in the format of ConsumerGroupCommand, and lists of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkatools.core.admin.groups import GroupDescription, MemberDescription
+from kafkatools.commands.consumer_groups.session import Session
+from kafkatools.core.admin.groups import GroupDescription, GroupListing, MemberDescription
 from kafkatools.core.topic_partition import numbers_by_topic
+from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.groups.times import duration_text
 from kafkatools.tools.groups.view import GroupView
 
@@ -141,3 +143,21 @@ def _state_lines(description: GroupDescription, columns: Sequence[tuple[str, int
     yield ""
     yield line % ("GROUP", "COORDINATOR (ID)", *(title for title, _, _ in columns), "#MEMBERS")
     yield line % (description.group_id, coordinator, *(cell for _, _, cell in columns), len(description.members))
+
+
+def show_listings(session: Session, listings: Sequence[GroupListing], is_complete: bool) -> ExitStatus:
+    """Print the groups of kt share-groups and kt streams-groups --list, with --state their states.
+
+    Returns FAILED unless every broker listed its groups.
+    """
+    if session.args.json:
+        for listing in sorted(listings):
+            session.print_json({"group": listing.group_id, "state": listing.state})
+    elif session.args.has_option("state"):
+        line = f"%-{width(listing.group_id for listing in listings)}s %s"
+        for row in [("GROUP", "STATE"), *((listing.group_id, listing.state) for listing in listings)]:
+            session.console.print(line % row)
+    else:
+        for listing in listings:
+            session.console.print(listing.group_id)
+    return ExitStatus.OK if is_complete else ExitStatus.FAILED

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups import shared_options
-from kafkatools.commands.consumer_groups.shared_options import ONE_VIEW, available, check_values, needs, words_of
+from kafkatools.commands.consumer_groups.shared_options import (
+    ONE_VIEW,
+    RESET_RULES,
+    available,
+    check_values,
+    needs,
+    words_of,
+)
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 
@@ -53,13 +60,7 @@ OPTIONS = (
     shared_options.EXPORT._replace(ours=True),
     shared_options.TIMEOUT,
     command_config(),
-    Option(
-        "--undo-file",
-        "With --execute, --delete and --delete-offsets: first save the previous offsets in this file, for "
-        "--reset-offsets --from-file.",
-        value="FILE",
-        ours=True,
-    ),
+    shared_options.UNDO_FILE,
 )
 
 _DELETE_OFFSETS = "Option [delete-offsets] takes the following options: [group], [topic]"
@@ -78,10 +79,7 @@ RULES: tuple[rules.Rule, ...] = (
     rules.Refusal("delete", ("topic",), "Option [delete] does not take the option: [topic]"),
     rules.Requirement(("group",), when=("delete-offsets",), message=_DELETE_OFFSETS),
     rules.Requirement(("topic",), when=("delete-offsets",), message=_DELETE_OFFSETS),
-    rules.Refusal("dry-run", ("execute",), "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
-                  when=("reset-offsets",)),
-    rules.Requirement(("execute", "dry-run"), when=("reset-offsets",),
-                      message="Option [reset-offsets] takes the option: [execute] or [dry-run]"),
+    *RESET_RULES,
     rules.Requirement(("group",), when=("reset-offsets",), unless=("from-file",),
                       message="Option [reset-offsets] takes the option: [group]"),
     rules.Requirement(("all-topics", "topic"), when=("reset-offsets",), unless=("from-file",),
@@ -130,25 +128,11 @@ def _prepare(args: Args) -> Callable[[Session], ExitStatus]:
         from kafkatools.commands.consumer_groups.share_groups.offsets import delete
 
         return delete
-    states = words_of(args.state, _STATES, "state")
-    return lambda session: _list(session, states)
-
-
-def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
     from kafkatools.commands.consumer_groups.session import share_groups
+    from kafkatools.commands.consumer_groups.tables import show_listings
 
-    listings, is_complete = share_groups(session, states)
-    if session.args.json:
-        for listing in sorted(listings):
-            session.print_json({"group": listing.group_id, "state": listing.state})
-    elif session.args.has_option("state"):
-        line = f"%-{max([15, *(len(listing.group_id) for listing in listings)])}s %s"
-        for row in [("GROUP", "STATE"), *((listing.group_id, listing.state) for listing in listings)]:
-            session.console.print(line % row)
-    else:
-        for listing in listings:
-            session.console.print(listing.group_id)
-    return ExitStatus.OK if is_complete else ExitStatus.FAILED
+    states = words_of(args.state, _STATES, "state")
+    return lambda session: show_listings(session, *share_groups(session, states))
 
 
 COMMAND = Command(

@@ -7,10 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kafkatools.commands.consumer_groups.reset import GROUP_ERRORS, goal_of, offset_rows, print_offsets, topic_scope
-from kafkatools.commands.consumer_groups.session import Session, report_deletions, share_groups, show_deletions
+from kafkatools.commands.consumer_groups.deleted_offsets import GROUP_ERRORS
+from kafkatools.commands.consumer_groups.reset import (
+    complain_of_partitions,
+    goal_of,
+    offset_rows,
+    print_offset_json,
+    print_offsets,
+    topic_scope,
+)
+from kafkatools.commands.consumer_groups.session import (
+    Session,
+    deletable_groups,
+    delete_deletable,
+    share_groups,
+    show_deletions,
+)
 from kafkatools.core.admin.group_offsets import GroupOffsets
-from kafkatools.core.admin.groups import GroupListing, delete_groups, describe_share_groups
+from kafkatools.core.admin.groups import describe_share_groups
 from kafkatools.core.admin.share_groups import (
     NO_START,
     ShareOffsets,
@@ -21,7 +35,6 @@ from kafkatools.core.admin.share_groups import (
 )
 from kafkatools.core.errors import NonEmptyGroup
 from kafkatools.core.group.metadata import OffsetAndMetadata
-from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.tools.groups.offset_changes import GroupPlan
@@ -132,17 +145,14 @@ def _carry_out(session: Session, plan: GroupPlan) -> GroupPlan:
     if result.error is not None:
         session.complain_of_group(plan.group_id, result.error)
         return plan._replace(offsets={})
-    for (topic, partition), error in result.errors.items():
-        message = f"{session.args.command.error_prefix}group {plan.group_id}, {topic}-{partition}: {error}"
-        session.complain(message, error.name, group=plan.group_id, topic=topic, partition=partition)
+    complain_of_partitions(session, plan.group_id, result.errors)
     return plan._replace(offsets={key: value for key, value in plan.offsets.items() if key not in result.errors})
 
 
 def _show(session: Session, plans: Sequence[GroupPlan]) -> None:
     rows = offset_rows(plans)
-    for group_id, (topic, partition), offset in rows if session.args.json else ():
-        place = {"group": group_id, "topic": topic, "partition": partition}
-        session.print_json({**place, "offset": offset, "executed": bool(session.args.execute)})
+    if session.args.json:
+        print_offset_json(session, rows)
     for group_id, key, offset in rows if session.args.export and not session.args.json else ():
         session.console.print(csv_line(group_id if len(plans) > 1 else None, key, offset))
     if not session.args.json and not session.args.export:
@@ -205,27 +215,11 @@ def _show_deletable_topics(session: Session, group_id: str, topics: Sequence[str
 def delete(session: Session) -> ExitStatus:
     """Delete share groups without members, after saving their offsets in --undo-file; with --dry-run only print them.
     Returns FAILED when a group was not deleted or a broker did not list its groups."""
-    listings, is_complete = share_groups(session)
-    by_name = {listing.group_id: listing for listing in listings}
-    names = list(by_name) if session.args.all_groups else list(dict.fromkeys(session.args.group))
-    if session.args.all_groups and names and not session.args.dry_run:
-        plural = "s" * (len(names) > 1)
-        session.console.note(f"Deleting {len(names)} group{plural}: {', '.join(sorted(names))}.")
-    refused = {name: reason for name in names if (reason := _why_not(name, by_name.get(name)))}
-    requested = [name for name in names if name not in refused]
+    names, refused, is_complete = deletable_groups(
+        session, "Share", share_groups(session), "Group '{}' is not a share group."
+    )
     if session.args.dry_run:
         return max(show_deletions(session, names, refused), ExitStatus.OK if is_complete else ExitStatus.FAILED)
-    _note_offsets(session, dict.fromkeys(requested))
-    outcome = delete_groups(session.admin, requested) if requested else {}
-    failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
-    report_deletions(session, "share", hash_order(names), failed)
+    _note_offsets(session, {name: None for name in names if name not in refused})
+    failed = delete_deletable(session, "share", names, refused)
     return ExitStatus.FAILED if failed or not is_complete else ExitStatus.OK
-
-
-def _why_not(name: str, listing: GroupListing | None) -> str:
-    """Return why a group cannot be deleted, by its listing; an empty text if it can."""
-    if listing is None:
-        return f"Group '{name}' is not a share group."
-    if listing.state == "Dead":
-        return f"Share group '{name}' group state is DEAD."
-    return "" if listing.state == "Empty" else f"Share group '{name}' is not EMPTY."

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.consumer_groups import shared_options
-from kafkatools.commands.consumer_groups.shared_options import ONE_VIEW, available, check_values, needs, words_of
+from kafkatools.commands.consumer_groups.shared_options import (
+    ONE_VIEW,
+    RESET_RULES,
+    available,
+    check_values,
+    needs,
+    words_of,
+)
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 
@@ -78,13 +85,7 @@ OPTIONS = (
     shared_options.EXPORT,
     shared_options.TIMEOUT,
     command_config(),
-    Option(
-        "--undo-file",
-        "With --execute, --delete and --delete-offsets: first save the previous offsets in this file, for "
-        "--reset-offsets --from-file.",
-        value="FILE",
-        ours=True,
-    ),
+    shared_options.UNDO_FILE,
 )
 
 _TAKES_GROUPS = "Option [{0}] takes one of these options: [all-groups], [group]"
@@ -103,10 +104,7 @@ RULES: tuple[rules.Rule, ...] = (
     rules.Refusal("delete", ("input-topic", "all-input-topics"), _NO_TOPIC),
     rules.Requirement(("input-topic", "all-input-topics"), when=("delete-offsets",), message=_DELETE_OFFSETS),
     rules.Requirement(("group",), when=("delete-offsets",), message=_DELETE_OFFSETS),
-    rules.Refusal("dry-run", ("execute",), "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
-                  when=("reset-offsets",)),
-    rules.Requirement(("execute", "dry-run"), when=("reset-offsets",),
-                      message="Option [reset-offsets] takes the option: [execute] or [dry-run]"),
+    *RESET_RULES,
     rules.Requirement(("group", "all-groups"), when=("reset-offsets",), message=_TAKES_GROUPS.format("reset-offsets")),
     *(rules.Refusal(one, _SCENARIOS[at + 1 :], when=("reset-offsets",)) for at, one in enumerate(_SCENARIOS)),
     rules.Requirement(("delete", "reset-offsets"), when=("delete-all-internal-topics",),
@@ -166,25 +164,11 @@ def _prepare(console: Console, args: Args) -> Callable[[Session], ExitStatus]:
         from kafkatools.commands.consumer_groups.streams_groups.deletion import delete
 
         return delete
-    states = words_of(args.state, _STATES, "state")
-    return lambda session: _list(session, states)
-
-
-def _list(session: Session, states: tuple[str, ...]) -> ExitStatus:
     from kafkatools.commands.consumer_groups.session import streams_groups
+    from kafkatools.commands.consumer_groups.tables import show_listings
 
-    listings, is_complete = streams_groups(session, states)
-    if session.args.json:
-        for listing in sorted(listings):
-            session.print_json({"group": listing.group_id, "state": listing.state})
-    elif session.args.has_option("state"):
-        line = f"%-{max([15, *(len(listing.group_id) for listing in listings)])}s %s"
-        for row in [("GROUP", "STATE"), *((listing.group_id, listing.state) for listing in listings)]:
-            session.console.print(line % row)
-    else:
-        for listing in listings:
-            session.console.print(listing.group_id)
-    return ExitStatus.OK if is_complete else ExitStatus.FAILED
+    states = words_of(args.state, _STATES, "state")
+    return lambda session: show_listings(session, *streams_groups(session, states))
 
 
 COMMAND = Command(

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kafkatools.commands.consumer_groups.reset import GROUP_ERRORS, topic_scope
-from kafkatools.commands.consumer_groups.session import Session, report_deletions, show_deletions, streams_groups
+from kafkatools.commands.consumer_groups.deleted_offsets import complain_of_topics, delete_committed
+from kafkatools.commands.consumer_groups.reset import topic_scope
+from kafkatools.commands.consumer_groups.session import (
+    Session,
+    deletable_groups,
+    delete_deletable,
+    show_deletions,
+    streams_groups,
+)
 from kafkatools.commands.consumer_groups.streams_groups.describe import committed_offsets
 from kafkatools.commands.consumer_groups.streams_groups.internal_topics import delete_internal_topics, internal_topics
-from kafkatools.core.admin.group_offsets import TopicPartition, delete_offsets
-from kafkatools.core.admin.groups import GroupListing, delete_groups
+from kafkatools.core.admin.group_offsets import TopicPartition
 from kafkatools.core.admin.streams_groups import describe_streams_groups
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.java.exceptions import exception_class
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
@@ -44,22 +49,13 @@ def _delete_offsets(session: Session, scope: TopicScope | None) -> ExitStatus:
     if session.args.dry_run:
         return _show_offsets(session, group_id, partitions, errors)
     _note_offsets(session, {group_id: set(partitions)})
-    outcome: dict[TopicPartition, KafkaError | None] = {(topic, -1): error for topic, error in errors.items()}
-    result = delete_offsets(session.admin, group_id, partitions)
-    for key in partitions:
-        outcome[key] = result.error or result.errors.get(key)
-    if session.args.json:
-        _print_json(session, group_id, outcome)
-    else:
-        _print_outcome(session, group_id, result.error, outcome, bool(result.errors))
-    return ExitStatus.FAILED if result.error is not None or any(outcome.values()) else ExitStatus.OK
+    return delete_committed(session, group_id, partitions, errors, str)
 
 
 def _show_offsets(
     session: Session, group_id: str, partitions: Sequence[TopicPartition], errors: Mapping[str, KafkaError]
 ) -> ExitStatus:
-    for topic, error in errors.items():
-        session.complain(f"Error: topic {topic}: {error}", error.name, group=group_id, topic=topic)
+    complain_of_topics(session, group_id, errors)
     committed = committed_offsets(session, group_id).offsets
     rows = [(*key, committed[key].offset) for key in sorted(partitions) if key in committed]
     line = f"%-{max([15, *(len(row[0]) for row in rows)])}s %-10s %s"
@@ -75,50 +71,14 @@ def _show_offsets(
     return ExitStatus.FAILED if errors else ExitStatus.OK
 
 
-def _print_outcome(
-    session: Session,
-    group_id: str,
-    error: KafkaError | None,
-    outcome: Mapping[TopicPartition, KafkaError | None],
-    has_partition_errors: bool,
-) -> None:
-    console = session.console
-    if error is not None:
-        prefix = "" if error.name in GROUP_ERRORS else "Encountered some unknown error: "
-        console.error(f"Error: {prefix}{error}")
-    elif has_partition_errors:
-        console.error("Error: Encountered some partition-level error, see the follow-up details.")
-    else:
-        console.print(f"Request succeeded for deleting offsets from group {group_id}.")
-    line = f"%-{max([15, *(len(topic) for topic, _ in outcome)])}s %-10s %-15s"
-    console.print()
-    console.print(line % ("TOPIC", "PARTITION", "STATUS"))
-    for (topic, partition), problem in sorted(outcome.items(), key=lambda item: f"{item[0][0]}{item[0][1]}"):
-        status = "Successful" if problem is None else f"Error: {exception_class(problem)}: {problem}"
-        console.print(line % (topic, partition if partition >= 0 else "-", status))
-        if partition < 0:
-            console.error(f"Error: topic {topic}: {problem}")
-
-
-def _print_json(session: Session, group_id: str, outcome: Mapping[TopicPartition, KafkaError | None]) -> None:
-    for (topic, partition), problem in sorted(outcome.items()):
-        place = {"group": group_id, "topic": topic, "partition": partition if partition >= 0 else None}
-        error = None if problem is None else str(problem)
-        session.print_json({**place, "deleted": problem is None, "error": error})
-
-
 # -- groups --
 def delete(session: Session) -> ExitStatus:
     """Delete streams groups without members, after saving their offsets in --undo-file; with --dry-run only print them.
     Returns FAILED when a group or one of its internal topics was not deleted, or a broker did not list its groups."""
     args = session.args
-    listings, is_complete = streams_groups(session)
-    by_name = {listing.group_id: listing for listing in listings}
-    names = list(by_name) if args.all_groups else list(dict.fromkeys(args.group))
-    if args.all_groups and names and not args.dry_run:
-        plural = "s" * (len(names) > 1)
-        session.console.note(f"Deleting {len(names)} group{plural}: {', '.join(sorted(names))}.")
-    refused = {name: reason for name in names if (reason := _why_not(name, by_name.get(name)))}
+    names, refused, is_complete = deletable_groups(
+        session, "Streams", streams_groups(session), "Group '{}' does not exist or is not a streams group."
+    )
     requested = [name for name in names if name not in refused]
     topics = _internal_topics(session, requested) if args.delete_all_internal_topics else {}
     if args.dry_run:
@@ -127,20 +87,9 @@ def delete(session: Session) -> ExitStatus:
             session.console.print(f"Internal topics of group '{name}' would be deleted: {', '.join(topics[name])}")
         return max(status, ExitStatus.OK if is_complete else ExitStatus.FAILED)
     _note_offsets(session, dict.fromkeys(requested))
-    outcome = delete_groups(session.admin, requested) if requested else {}
-    failed = refused | {name: str(error) for name, error in outcome.items() if error is not None}
-    report_deletions(session, "streams", hash_order(names), failed)
+    failed = delete_deletable(session, "streams", names, refused)
     is_clean = _delete_topics(session, {name: topics[name] for name in topics if name not in failed})
     return ExitStatus.FAILED if failed or not is_complete or not is_clean else ExitStatus.OK
-
-
-def _why_not(name: str, listing: GroupListing | None) -> str:
-    """Return why a group cannot be deleted, by its listing; an empty text if it can."""
-    if listing is None:
-        return f"Group '{name}' does not exist or is not a streams group."
-    if listing.state == "Dead":
-        return f"Streams group '{name}' group state is DEAD."
-    return "" if listing.state == "Empty" else f"Streams group '{name}' is not EMPTY."
 
 
 def _internal_topics(session: Session, names: Sequence[str]) -> dict[str, list[str]]:

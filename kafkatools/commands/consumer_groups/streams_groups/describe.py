@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkatools.commands.consumer_groups.session import Session, streams_groups
+from kafkatools.commands.consumer_groups.session import Session, requested_groups, streams_groups
 from kafkatools.commands.consumer_groups.tables import width
 from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition, fetch_offsets
 from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
@@ -35,10 +35,7 @@ class OffsetRow(NamedTuple):
 def describe(session: Session) -> ExitStatus:
     """Print the requested streams groups. Returns FAILED when a group could not be described or a broker did not list
     its groups."""
-    names, is_complete = list(dict.fromkeys(session.args.group)), True
-    if session.args.all_groups:
-        listings, is_complete = streams_groups(session)
-        names = [listing.group_id for listing in listings]
+    names, is_complete = requested_groups(session, "", streams_groups)
     for name, description in describe_streams_groups(session.admin, names).items():
         if description.error is not None:
             session.complain_of_group(name, description.error)

@@ -6,19 +6,27 @@ internal topics. A group with members is refused; the other groups are reset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from kafkatools.commands.consumer_groups.reset import goal_of, offset_rows, reset_timestamp, topic_scope
-from kafkatools.commands.consumer_groups.session import Session, streams_groups
+from kafkatools.commands.consumer_groups.reset import (
+    commit_plans,
+    goal_of,
+    offset_rows,
+    print_offset_json,
+    reset_timestamp,
+    target_plans,
+    topic_scope,
+)
+from kafkatools.commands.consumer_groups.session import Session, requested_groups, streams_groups
 from kafkatools.commands.consumer_groups.streams_groups.describe import committed_offsets
 from kafkatools.commands.consumer_groups.streams_groups.internal_topics import delete_internal_topics, internal_topics
 from kafkatools.console import Console
 from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition
 from kafkatools.core.admin.streams_groups import StreamsGroupDescription, describe_streams_groups
 from kafkatools.core.errors import KafkaError
-from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
-from kafkatools.tools.groups.offset_changes import GroupPlan, change_offsets
+from kafkatools.tools.groups.offset_changes import GroupPlan
 from kafkatools.tools.groups.plan_file import csv_line, undo_lines
 from kafkatools.tools.groups.targets import Reset, Targets, require_partitions
 from kafkatools.tools.undo_files import write_undo_file
@@ -41,10 +49,7 @@ def prepare_reset(console: Console, args: Args) -> Callable[[Session], ExitStatu
 
 def _reset(session: Session, reset: Reset) -> ExitStatus:
     args = session.args
-    names, is_complete = list(dict.fromkeys(args.group)), True
-    if args.all_groups:
-        listings, is_complete = streams_groups(session)
-        names = [listing.group_id for listing in listings]
+    names, is_complete = requested_groups(session, "", streams_groups)
     descriptions = describe_streams_groups(session.admin, names)
     inactive = [description for description in descriptions.values() if _may_reset(session, description)]
     plans = _plans(session, reset, inactive)
@@ -105,23 +110,7 @@ def _plans(session: Session, reset: Reset, groups: Sequence[StreamsGroupDescript
                 f"{missing[0]}-{missing[1]}.",
                 group=name,
             )
-    return _targets(session, reset, requested, committed)
-
-
-def _targets(
-    session: Session,
-    reset: Reset,
-    requested: Mapping[str, Collection[TopicPartition]],
-    committed: Mapping[str, GroupOffsets],
-) -> list[GroupPlan]:
-    targets = Targets(session.admin, reset, requested, committed, session.console.note)
-    plans = []
-    for name in requested:
-        try:
-            plans.append(GroupPlan(name, targets.of_group(name)))
-        except CommandError as error:
-            session.complain(f"{session.args.command.error_prefix}{error}", group=name)
-    return plans
+    return target_plans(session, requested, Targets(session.admin, reset, requested, committed, session.console.note))
 
 
 # -- execution --
@@ -137,15 +126,7 @@ def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> list[GroupPlan]:
             previous = committed_offsets(session, plan.group_id).offsets
             before[plan.group_id] = {key: previous.get(key) for key in plan.offsets}
         write_undo_file(path, undo_lines(path, before))
-    changed = change_offsets(session.admin, plans)
-    for group in changed:
-        for (topic, partition), error in group.errors.items():
-            name = group.plan.group_id
-            message = f"{session.args.command.error_prefix}group {name}, {topic}-{partition}: {error}"
-            session.complain(message, error.name, group=name, topic=topic, partition=partition)
-        if group.error is not None:
-            session.complain_of_group(group.plan.group_id, group.error)
-    return [group.plan for group in changed if group.error is None]
+    return [group.plan for group in commit_plans(session, plans) if group.error is None]
 
 
 def _delete_topics(session: Session, description: StreamsGroupDescription) -> bool:
@@ -168,9 +149,7 @@ def _delete_topics(session: Session, description: StreamsGroupDescription) -> bo
 def _show(session: Session, has_groups: bool, plans: Sequence[GroupPlan]) -> None:
     args, console, rows = session.args, session.console, offset_rows(plans)
     if args.json:
-        for group_id, (topic, partition), offset in rows:
-            place = {"group": group_id, "topic": topic, "partition": partition}
-            session.print_json({**place, "offset": offset, "executed": bool(args.execute)})
+        print_offset_json(session, rows)
         return
     if args.export:
         for group_id, key, offset in rows:
