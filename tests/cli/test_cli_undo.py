@@ -131,6 +131,15 @@ def test_a_created_topic_is_deleted_after_a_prompt(kt: Kt) -> None:
     assert "cannot be undone: its records are gone" in again.err
 
 
+def test_added_partitions_are_shown_with_the_count_before(kt: Kt) -> None:
+    topic = _topic(kt, "grown")
+    before = _rows(kt("topics", "--describe", "--topic", topic, "--json"))[0]["partition_count"]
+    kt("topics", "--alter", "--topic", topic, "--partitions", str(before + 4))
+    shown = kt("undo", "show", str(_newest(kt)["number"])).out
+    assert f"{before} -> {before + 4}" in shown
+    assert "partitions cannot be removed" in shown
+
+
 def test_another_topic_of_the_same_name_is_never_deleted(kt: Kt) -> None:
     topic = _topic(kt, "twice")
     number = str(_newest(kt)["number"])

@@ -258,9 +258,14 @@ def _deleted_topics(reading: Reading, fields: Fields) -> Changes:
 
 
 def _more_partitions(reading: Reading, fields: Fields) -> Changes:
+    requested = {topic["name"]: topic["count"] for topic in fields["topics"]}
+    try:
+        before = values.partition_counts(reading.admin, list(requested))
+    except KafkaError:
+        before = {}
     reason = "partitions cannot be removed"
     return [
-        Change("partitions", {"topic": topic["name"]}, "", None, topic["count"], reason) for topic in fields["topics"]
+        Change("partitions", {"topic": name}, "", before.get(name), count, reason) for name, count in requested.items()
     ]
 
 

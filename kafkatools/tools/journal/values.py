@@ -10,6 +10,7 @@ from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.admin.reassignments import active_reassignments, partitions_of
 from kafkatools.core.admin.scram import describe_user_scram_credentials
 from kafkatools.core.admin.share_groups import list_share_group_offsets
+from kafkatools.core.admin.topics import describe_topics
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.json_values import JsonValue
 from kafkatools.tools.configs.changes import Setting, present_settings, setting_of
@@ -101,6 +102,12 @@ def replicas_without_moves(admin: AdminClient, partitions: Sequence[TopicPartiti
     """The replicas that partitions have when their moves are cancelled. Raises KafkaError."""
     moves = active_reassignments(admin, partitions)
     return {key: [id for id in move.replicas if id not in move.adding_replicas] for key, move in moves.items()}
+
+
+def partition_counts(admin: AdminClient, topics: Sequence[str]) -> dict[str, int]:
+    """The numbers of partitions of topics, without those that cannot be described. Raises KafkaError."""
+    described = describe_topics(admin, names=topics) if topics else {}
+    return {name: len(topic.partitions) for name, topic in described.items() if topic.error is None}
 
 
 def credentials(admin: AdminClient, users: Sequence[str]) -> set[tuple[str, str]]:
