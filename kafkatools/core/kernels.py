@@ -19,6 +19,7 @@ KERNELS = (
     "records._search_kernel",
     "records._avro_kernel",
     "records._arrow_kernel",
+    "records._record_kernel",
     "protocol._codec",
     "producer._send_kernel",
 )

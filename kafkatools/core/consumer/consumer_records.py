@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, cast
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.records._record_kernel import make_records
 from kafkatools.core.records.columns import TimestampType
+
+_ROWS_AT_ONCE = 1000
 
 
 class ConsumerRecord(NamedTuple):
@@ -46,10 +50,8 @@ class ConsumerRecords:
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         if self._records is not None:
-            yield from self._records
-            return
-        for item in self._fetched:
-            yield from records_of(item)
+            return iter(self._records)
+        return chain.from_iterable(portion for item in self._fetched for portion in _portions(item))
 
     def partitions(self) -> list[TopicPartition]:
         """Return the partitions that have records, each once."""
@@ -75,14 +77,20 @@ class ConsumerRecords:
 
 
 def records_of(item: FetchedColumns) -> Iterator[ConsumerRecord]:
-    """Yield the records of one partition's columns as ConsumerRecord objects."""
-    topic, partition, kind, delivery_count = (
-        item.topic,
-        item.partition,
-        item.columns.timestamp_type,
-        item.delivery_count,
-    )
-    for offset, timestamp, key, value, headers in item.columns.rows():
-        # half the time of ConsumerRecord(...)
-        fields = (topic, partition, offset, timestamp, kind, key, value, headers, delivery_count)
-        yield tuple.__new__(ConsumerRecord, fields)
+    """Return an iterator over the records of one partition's columns as ConsumerRecord objects."""
+    return chain.from_iterable(_portions(item))
+
+
+def _portions(item: FetchedColumns) -> Iterator[list[ConsumerRecord]]:
+    """Yield the records of columns in lists, since the objects take several times the memory of their bytes."""
+    columns = item.columns
+    longs = columns.offsets, columns.timestamps
+    places = columns.places[:4]
+    constants = ConsumerRecord, item.topic, item.partition, columns.timestamp_type, item.delivery_count
+    for start in range(0, columns.count, _ROWS_AT_ONCE):
+        stop = min(columns.count, start + _ROWS_AT_ONCE)
+        headers = columns.headers_of(start, stop)
+        yield cast(
+            "list[ConsumerRecord]",
+            make_records(columns.buffer, longs, places, headers, (start, stop), constants),
+        )

@@ -16,6 +16,7 @@ from kafkatools.core.consumer.ends import Ends, KnownEnds, Positioned
 from kafkatools.core.consumer.single_thread import one_at_a_time
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import Timeout
+from kafkatools.core.records._record_kernel import HeldIterator, HeldRecords
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,20 +47,21 @@ class PolledConsumer(Positioned, Protocol):
         """Set the position from which the next poll reads."""
 
 
-class PendingRecords:
+class PendingRecords(HeldRecords):
     """Polled records that no iterator has yielded yet; shared by all iterators of one consumer."""
 
+    records: list[ConsumerRecord]
+
     def __init__(self) -> None:
-        self._records: list[ConsumerRecord] = []
-        self._next = 0
+        super().__init__()
         self._held_back: dict[TopicPartition, int] = {}
 
     def __bool__(self) -> bool:
-        return self._next < len(self._records) or bool(self._held_back)
+        return self.next_row < len(self.records) or bool(self._held_back)
 
     def refill(self, records: list[ConsumerRecord]) -> None:
         """Replace the stored records by those of the next poll, after `take` has returned all previous ones."""
-        self._records, self._next = records, 0
+        self.records, self.next_row = records, 0
 
     def hold_back(self, record: ConsumerRecord) -> None:
         """Note a record beyond the iterator's end, which the iterator will not yield; reading resumes at the first such
@@ -68,44 +70,45 @@ class PendingRecords:
 
     def take(self) -> ConsumerRecord | None:
         """Remove and return the next pending record, None when there is none."""
-        if self._next >= len(self._records):
+        row = self.next_row
+        if row >= len(self.records):
             return None
-        self._next += 1
-        return self._records[self._next - 1]
+        self.next_row = row + 1
+        return self.records[row]
 
     def offsets(self) -> dict[TopicPartition, int]:
         """Return the first pending or held-back offset of each partition that has one."""
         first_offsets: dict[TopicPartition, int] = {}
-        for index in range(self._next, len(self._records)):
-            record = self._records[index]
+        for record in self.records[self.next_row :]:
             first_offsets.setdefault(TopicPartition(record.topic, record.partition), record.offset)
         return {**self._held_back, **first_offsets}
 
     def clear(self) -> dict[TopicPartition, int]:
         """Drop all pending records; return the offset of each partition from which to read again."""
         offsets = self.offsets()
-        self._records, self._next, self._held_back = [], 0, {}
+        self.records, self.next_row, self._held_back = [], 0, {}
         return offsets
 
 
-class RecordIterator(Iterator[ConsumerRecord]):
+class RecordIterator(HeldIterator):
     """Iterator over polled records. Endless by default; with `idle_ms` it ends when no record arrived for that time."""
 
     poll_ms = _POLL_MS
 
     def __init__(self, consumer: PolledConsumer, pending: PendingRecords, idle_ms: int | None = None) -> None:
+        super().__init__(pending)
         self._consumer = consumer
         self._pending = pending
         self._idle_ms = idle_ms
 
-    def __next__(self) -> ConsumerRecord:
-        record = self._pending.take()
-        while record is None:
-            self._fill()
-            record = self._pending.take()
-        return record
+    if TYPE_CHECKING:
 
-    def _fill(self) -> None:
+        def __iter__(self) -> Iterator[ConsumerRecord]: ...
+
+        def __next__(self) -> ConsumerRecord: ...
+
+    def fill(self) -> None:
+        """Poll until records are pending. Raises StopIteration at the end of the loop, and the errors of `poll`."""
         now_ms = self._consumer.clock.now_ms
         started_ms = now_ms()
         waited_ms = 0

@@ -114,6 +114,10 @@ class RecordColumns:
             return ()
         return tuple([(str(name, "utf-8", "replace"), value) for name, value in self.raw_headers(index)])
 
+    def headers_of(self, start: int, stop: int) -> list[tuple[Header, ...]] | None:
+        """Return the headers of rows `start` to before `stop`; None when none of them has a header."""
+        return list(map(self.headers, range(start, stop))) if any(self.header_counts[start:stop]) else None
+
     def raw_headers(self, index: int) -> list[tuple[bytes, bytes | None]]:
         """Return names and values of a record's headers as they are in the log."""
         position = self.header_positions[index]
@@ -158,9 +162,7 @@ class RecordColumns:
         """Yield offset, timestamp, key, value and headers of all rows; several times faster than row by row."""
         for start in range(0, self.count, _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
-            headers: Iterable[tuple[Header, ...]] = repeat(())
-            if any(self.header_counts[rows]):
-                headers = map(self.headers, range(start, min(self.count, start + _ROWS_AT_ONCE)))
+            headers = self.headers_of(start, min(self.count, start + _ROWS_AT_ONCE)) or repeat(())
             yield from zip(
                 self.offsets[rows],
                 self.timestamps[rows],
