@@ -34,7 +34,6 @@ DIFFERENCES = dict.fromkeys(("009", "013", "018", "019", "021", "024", "030"), _
 }
 NOT_HERE = {
     "002": "the embedded broker has no listener for controllers",
-    "014": "the kraft.version of a node alone cannot be raised",
 }
 _MOVED = re.compile(r"^(?:Could not| `metadata`) .*\n", re.MULTILINE)
 

@@ -1,10 +1,11 @@
 """A dynamic quorum of a node of ours and one of Apache Kafka (KIP-853): each adds the other as a voter and removes
-itself, and both have the same log."""
+itself, and both have the same log. And the log of a node alone that became one of a dynamic quorum."""
 
 from __future__ import annotations
 
 import pathlib
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
 
@@ -28,7 +29,7 @@ from kafkatools.core.admin.topics import NewTopic, create_topics, list_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import DuplicateVoter, KafkaError, RequestTimedOut, VoterNotFound
 from kafkatools.core.protocol.schemas.snapshot import decode_record
-from kafkatools.core.protocol.uuids import uuid_from_text
+from kafkatools.core.protocol.uuids import uuid_from_text, uuid_text
 from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.control import ControlRecordType, parse_control_type
 
@@ -220,3 +221,29 @@ def _is_upgraded(admin: AdminClient) -> bool:
     error = update_features(admin, {"kraft.version": 1}, UPGRADE)["kraft.version"]
     assert error is None or "not all of the voters support it" in str(error) or isinstance(error, RequestTimedOut)
     return error is None
+
+
+def test_apache_kafka_leads_the_quorum_that_a_node_alone_upgraded(tmp_path: pathlib.Path) -> None:
+    own = BrokerProcess(tmp_path / "own")
+    own.start()
+    try:
+        done = run_kt("features", "--bootstrap-server", own.bootstrap, "upgrade", "--feature", "kraft.version=1")
+        assert (done.status, done.out) == (0, "kraft.version was upgraded to 1.\n"), done.err
+        with AdminClient(own.bootstrap, {}, SystemClock()) as admin:
+            _create(admin, "ours")
+            (voter,) = describe_metadata_quorum(admin).voters
+    finally:
+        own.stop()
+    quick = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}  # of the broker before it
+    kafka = ApacheKafka(tmp_path / "kafka", settings=quick, cluster_id=CLUSTER_ID)
+    shutil.copytree(own.directory, kafka.log_dir())
+    kafka.start(format_first=False)
+    try:
+        with AdminClient(kafka.bootstrap, {}, SystemClock()) as admin:
+            _create(admin, "theirs")
+            assert {topic.name for topic in list_topics(admin)} == {"ours", "theirs"}
+        status = run_kt("metadata-quorum", "--bootstrap-server", kafka.bootstrap, "describe", "--status").out
+        end_points = f'"endpoints": ["CONTROLLER://127.0.0.1:{kafka.controller_ports[0]}"]'
+        assert f'[{{"id": 1, "directoryId": "{uuid_text(voter.directory_id)}", {end_points}}}]' in status
+    finally:
+        kafka.stop()

@@ -10,15 +10,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from kafkatools.core.broker.membership import Home, Worker
+from kafkatools.core.broker.metadata.cluster_settings import listeners_of
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
+from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.quorum.sole_voter import SoleVoter
+from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint as QuorumEndPoint
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.security.listener_security import PROTOCOLS
+from kafkatools.core.config import Config
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.format.checkpoints import read_partition_metadata
 from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
@@ -26,6 +30,16 @@ from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.protocol.api_versions import ApiKey
 
 NO_LIMIT_MS = 1 << 62
+
+
+def _controller_end_point(config: Config, address: tuple[str, int]) -> QuorumEndPoint:
+    """Return the listener under which the voters of the log name this node: the one of controller.listener.names in
+    `listeners`, which a cluster of several nodes would use, else that of its clients."""
+    names = config.controller_listener_names if config.is_explicit("controller.listener.names") else ()
+    name = names[0].upper() if names else RaftSettings.listener_name
+    points = listeners_of(config) if names and config.is_explicit("listeners") else ()
+    point = next((point for point in points if point.name == name and point.port), None)
+    return QuorumEndPoint(name, *address if point is None else (point.advertised_host, point.advertised_port))
 
 
 class SoleMember:
@@ -42,7 +56,8 @@ class SoleMember:
         self._is_new = is_new
         self._log = RaftLog(home.metadata_log, home.clock.wall_ms, commits_at_once=True)
         store = ElectionStore(home.files, home.metadata_log.directory, [self._node_id])
-        self.quorum = SoleVoter(self._node_id, address, self._log, store, home.directories.metadata_id)
+        own = (home.directories.metadata_id, _controller_end_point(home.config, address))
+        self.quorum = SoleVoter(self._node_id, address, self._log, store, *own)
         self.broker_epoch = -1
 
         def take_producer_ids(on_block: Callable[[range], None]) -> None:

@@ -151,6 +151,10 @@ class MetadataLog:
         """The last KRaftVersion and KRaftVoters records that were read, by key; empty for a static quorum."""
         return self._quorum_records
 
+    def note_quorum_records(self, records: Iterable[ControlRecord]) -> None:
+        """Keep KRaftVersion and KRaftVoters records that were applied when they were written, for later snapshots."""
+        self._quorum_records.update(records)
+
     def load_snapshot(self) -> Snapshot | None:
         """Return the newest valid snapshot, None if the log starts at offset 0 without one. Raises CorruptRecord when
         no valid snapshot reaches the log start offset."""

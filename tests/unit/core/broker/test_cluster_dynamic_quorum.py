@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.cluster_nodes import ClusterNodes
+from support.ports import free_port
 
 from kafkatools.core.errors import DuplicateVoter, InconsistentClusterId, InvalidUpdateVersion, VoterNotFound
 
@@ -97,6 +98,17 @@ def test_a_leader_that_is_removed_hands_over(cluster: ClusterNodes) -> None:
     cluster.create_topic("t", replication=3)
     assert _voters(cluster, 1).keys() == {2}
     assert {observer.replica_id for observer in _quorum(cluster, 1).observers} >= {1}
+
+
+def test_a_leader_that_comes_back_on_another_port_reports_it_when_its_epoch_begins(cluster: ClusterNodes) -> None:
+    for node_id in cluster.ids:
+        cluster.kill(node_id)
+    cluster.ports[1] = (cluster.ports[1][0], free_port())
+    cluster.settings["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{cluster.ports[1][1]}"
+    cluster.start()
+    expected = {1: ("127.0.0.1", cluster.ports[1][1])}
+    cluster.run_until(lambda: all(node.raft.voters == expected for node in cluster.nodes.values()))
+    cluster.create_topic("t", replication=3)
 
 
 def test_refused_changes_have_kafkas_codes_and_words(cluster: ClusterNodes) -> None:

@@ -51,7 +51,7 @@ from kafkatools.core.broker.metadata.quorum.quorum_states import (
 )
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog, Records
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
-from kafkatools.core.broker.metadata.quorum.voter_set import Address, ReplicaKey, VoterSet
+from kafkatools.core.broker.metadata.quorum.voter_set import Address, ReplicaKey, Voter, VoterSet, epoch_start_records
 from kafkatools.core.broker.server.channels import PeerChannel
 from kafkatools.core.errors import KafkaError, KafkaStorageError, NotController, NotLeaderOrFollower
 from kafkatools.core.protocol.entities import Entity
@@ -416,10 +416,9 @@ class Raft:
         )
         leader.update_voters(self.voter_set, self.own_key)
         self.become(leader)
-        # The voters of a formatted directory are in no log yet, from which the other nodes learn them.
-        is_first = self.log.voters.last_offset == -1
-        first_records = (self.voter_set.version_record, self.voter_set.voters_record) if is_first else ()
-        self.log.append_leader_change(self.node_id, state.epoch, sorted(self.voter_set.by_id), granting, first_records)
+        own = Voter(*self.own_key, self.settings.end_points)
+        voters = epoch_start_records(self.voter_set, own, is_first=self.log.voters.last_offset == -1)
+        self.log.append_leader_change(self.node_id, state.epoch, sorted(self.voter_set.by_id), granting, voters)
         self._has_unflushed = True
 
     def append_voters(self, records: Sequence[ControlRecord]) -> int:

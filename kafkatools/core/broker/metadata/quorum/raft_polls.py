@@ -109,7 +109,7 @@ def _own_change(raft: Member) -> tuple[int, Callable[[], wire.Fields]] | None:
     voter = raft.voter_set.by_id.get(raft.node_id)
     if raft.is_voter:
         own = Voter(*raft.own_key, raft.settings.end_points)
-        is_known = voter == own or raft.settings.directory_id is None
+        is_known = not raft.voter_set.needs_update(own) or raft.settings.directory_id is None
         return None if is_known else (wire.UPDATE_RAFT_VOTER, partial(voter_requests.update_voter, raft))
     if not raft.settings.auto_join_enable or raft.kraft_version == 0:
         return None

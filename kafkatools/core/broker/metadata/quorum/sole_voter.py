@@ -2,7 +2,8 @@
 
 Rules: each start begins a leader epoch, which is stored in `quorum-state` before a LeaderChange record begins it. There
 are no votes, so an unreadable `quorum-state` stops nothing: the epoch then follows the log's. A disk error fails the
-change that met it; the node continues.
+change that met it; the node continues. An upgrade of kraft.version writes the node as the one voter, with its listener
+for controllers; a start with another listener writes the new one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionState, ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
-from kafkatools.core.broker.metadata.quorum.voter_set import ReplicaKey, ensure_sole_voter, voter_set
+from kafkatools.core.broker.metadata.quorum.voter_set import (
+    EndPoint,
+    Voter,
+    VoterSet,
+    ensure_sole_voter,
+    ensure_upgrade,
+    epoch_start_records,
+    voter_set,
+)
 from kafkatools.core.errors import (
     InvalidRequest,
     InvalidUpdateVersion,
@@ -30,7 +39,8 @@ if TYPE_CHECKING:
 
 
 class SoleVoter:
-    """The `Quorum` and `RecordWriter` of a node alone; clients reach the node at `address`."""
+    """The `Quorum` and `RecordWriter` of a node alone; clients reach the node at `address`. `end_point` is the listener
+    that its log names for controllers."""
 
     commits_at_once = True
 
@@ -40,12 +50,14 @@ class SoleVoter:
         address: tuple[str, int],
         log: RaftLog,
         store: ElectionStore,
-        directory_id: uuid.UUID | None = None,
+        directory_id: uuid.UUID | None,
+        end_point: EndPoint,
     ) -> None:
         self.node_id = node_id
         self.voters = {node_id: address}
         self.leader_id = node_id
-        self.settings = RaftSettings(directory_id=directory_id)
+        self.settings = RaftSettings(listener_name=end_point.name, directory_id=directory_id, end_points=(end_point,))
+        self._own = Voter(node_id, directory_id, (end_point,))
         self.kraft_version = 0
         self.epoch = 0
         self._log = log
@@ -53,8 +65,8 @@ class SoleVoter:
 
     def start(self, replay: Callable[[Entity], None]) -> None:
         """Replay the snapshot and all records, and begin a leader epoch, which is written to `quorum-state` and the
-        log. The first epoch of a dynamic quorum begins with its voters too, as in Kafka. Raises ConfigError for other
-        voters, KafkaStorageError, CorruptRecord, OSError."""
+        log. The epoch of a dynamic quorum begins with its voter too where the log does not have it, as in Kafka. Raises
+        ConfigError for other voters, KafkaStorageError, CorruptRecord, OSError."""
         log = self._log
         log.update_high_watermark(log.end_offset)
         offset = log.start_offset
@@ -66,18 +78,17 @@ class SoleVoter:
         for batch in log.committed(offset, log.end_offset):
             for record in batch.records:
                 replay(record)
-        records = log.metadata_log.quorum_records
-        voters = voter_set(records.items())
-        own = ReplicaKey(self.node_id, self.settings.directory_id)
-        ensure_sole_voter(voters, own, log.metadata_log.directory)
+        voters = voter_set(log.metadata_log.quorum_records.items())
+        ensure_sole_voter(voters, self._own.key, log.metadata_log.directory)
         self.kraft_version = voters.kraft_version
         stored = ElectionState()
         with suppress(KafkaStorageError):
             stored = self._store.read() or stored
         self.epoch = max(stored.epoch, log.last_epoch) + 1
         self._store.write(ElectionState(self.epoch, self.node_id), kraft_version=self.kraft_version)
-        first_records = tuple(records.items()) if log.end_offset == 0 else ()
-        log.append_leader_change(self.node_id, self.epoch, self.voters, self.voters, first_records)
+        records = epoch_start_records(voters, self._own, is_first=log.end_offset == 0)
+        log.append_leader_change(self.node_id, self.epoch, self.voters, self.voters, records)
+        log.metadata_log.note_quorum_records(records)
 
     @property
     def end_offset(self) -> int:
@@ -89,13 +100,20 @@ class SoleVoter:
         return self._log.append(records, self.epoch, wall_ms)
 
     def upgrade_kraft_version(self, level: int, *, validate_only: bool) -> None:
-        """Refuse another level: a voter of a dynamic quorum needs a controller listener. Raises
-        InvalidUpdateVersion."""
+        """Raise kraft.version: append it with this node as the voter. With `validate_only` only check it. Raises
+        InvalidUpdateVersion, KafkaStorageError."""
         if level == self.kraft_version:
             return
-        raise InvalidUpdateVersion(
-            f"Node {self.node_id} serves its quorum alone. Set controller.quorum.bootstrap.servers and start it again."
-        )
+        ensure_upgrade(self.kraft_version, level)
+        if self._own.directory_id is None:
+            raise InvalidUpdateVersion(
+                f"Node {self.node_id} has no directory.id in the meta.properties of its metadata log's directory"
+            )
+        if not validate_only:
+            records = VoterSet(level, (self._own,)).records
+            self._log.append_control(records, self.epoch)
+            self._log.metadata_log.note_quorum_records(records)
+            self.kraft_version = level
 
     def handle_add_voter(self, entity: Entity, now_ms: int, respond: Callable[[Fields], None]) -> None:
         """Refuse AddRaftVoter: a node alone has no listener on which another voter could reach it."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.quorum_states import Leader, VoterChange
-from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint, ReplicaKey, Voter, VoterSet
+from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint, ReplicaKey, Voter, VoterSet, ensure_upgrade
 from kafkatools.core.errors import (
     BrokerNotAvailable,
     DuplicateVoter,
@@ -228,11 +228,7 @@ def upgrade(raft: Member, level: int, *, validate_only: bool) -> None:
         raise NotController()
     if level == current:
         return
-    if level < current:
-        change = f"from version {current} to {level}"
-        raise InvalidUpdateVersion(
-            f"Invalid upgrade of {KRAFT_VERSION} {change} because the new version is a downgrade"
-        )
+    ensure_upgrade(current, level)
     own = Voter(*raft.own_key, raft.settings.end_points)
     reported = {**state.reported, raft.node_id: own} if own.directory_id and own.end_points else state.reported
     voters = [reported[node_id] for node_id in sorted(raft.voter_set.by_id) if node_id in reported]
@@ -242,7 +238,7 @@ def upgrade(raft: Member, level: int, *, validate_only: bool) -> None:
         raise InvalidUpdateVersion(f"Invalid upgrade of {KRAFT_VERSION} to KRAFT_VERSION_{level} {reason}")
     if not validate_only:
         upgraded = VoterSet(level, tuple(voters))
-        raft.append_voters([upgraded.version_record, upgraded.voters_record])
+        raft.append_voters(upgraded.records)
 
 
 def end_change(state: Leader, error: type[KafkaError] | None, message: str | None = None) -> None:

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kafkatools.core.broker.metadata.snapshot import QUORUM_KINDS, ControlRecord
-from kafkatools.core.errors import ConfigError
+from kafkatools.core.errors import ConfigError, InvalidUpdateVersion
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.schemas.snapshot import KRaftVersionRecord, VotersRecord, decode_record, encode_record
 from kafkatools.core.protocol.uuids import uuid_text
@@ -115,6 +115,16 @@ class VoterSet:
         voters = {**self.by_id, voter.node_id: voter}
         return VoterSet(self.kraft_version, tuple(voters[node_id] for node_id in sorted(voters)))
 
+    def needs_update(self, voter: Voter) -> bool:
+        """Return whether the set has this voter with other listeners or versions; the order of listeners is no
+        difference."""
+        known = self.by_id.get(voter.node_id)
+        if known is None or not known.is_replica(voter.key):
+            return False
+        return known._replace(end_points=tuple(sorted(known.end_points))) != voter._replace(
+            end_points=tuple(sorted(voter.end_points))
+        )
+
     def without(self, replica: ReplicaKey) -> VoterSet | None:
         """Return the set without a voter; None if it has no voter with this node and directory id, or no other one."""
         if replica not in [voter.key for voter in self.voters] or len(self.voters) == 1:
@@ -130,6 +140,11 @@ class VoterSet:
     def voters_record(self) -> ControlRecord:
         """The KRaftVoters record of the set."""
         return encode_record(VotersRecord(voters=[_voter_fields(voter) for voter in self.voters]))
+
+    @property
+    def records(self) -> tuple[ControlRecord, ControlRecord]:
+        """The KRaftVersion and KRaftVoters records of the set."""
+        return self.version_record, self.voters_record
 
 
 def _voter_fields(voter: Voter) -> Fields:
@@ -212,6 +227,24 @@ class VoterHistory:
     def last_offset(self) -> int | None:
         """The offset of the record with the newest voters, -1 for those of a formatted directory; None without one."""
         return self._sets[-1][0] if self._sets else None
+
+
+def epoch_start_records(voters: VoterSet, own: Voter, *, is_first: bool) -> tuple[ControlRecord, ...]:
+    """Return the records of the voters with which the leader of a dynamic quorum begins its epoch
+    (LeaderState.appendStartOfEpochControlRecords). There are some if its own listeners or versions are others than
+    those in the log, or if `is_first`: the voters were formatted, and no log has them yet."""
+    if voters.kraft_version == 0:
+        return ()
+    if own.directory_id is not None and own.end_points and voters.needs_update(own):
+        return voters.with_voter(own).records
+    return voters.records if is_first else ()
+
+
+def ensure_upgrade(current: int, level: int) -> None:
+    """Check that another kraft.version is no downgrade. Raises InvalidUpdateVersion."""
+    if level < current:
+        change = f"from version {current} to {level}"
+        raise InvalidUpdateVersion(f"Invalid upgrade of kraft.version {change} because the new version is a downgrade")
 
 
 def ensure_sole_voter(voters: VoterSet, own: ReplicaKey, directory: str) -> None:

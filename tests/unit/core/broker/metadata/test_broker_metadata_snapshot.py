@@ -1,5 +1,6 @@
 """Snapshots of the metadata log: written, read at start, old ones and the log below them removed."""
 
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kafkatools.core.broker.metadata.metadata_log import MetadataLog, SnapshotRu
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
 from kafkatools.core.broker.metadata.quorum.sole_voter import SoleVoter
+from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint
 from kafkatools.core.broker.metadata.snapshot import (
     SnapshotId,
     decode_snapshot,
@@ -34,10 +36,19 @@ RULES = SnapshotRules(
 )
 
 
+DIRECTORY_ID = uuid.UUID(int=7 << 80)
+
+
 class Quorum:
     """A quorum of one with its metadata log and its image, as a node alone has them."""
 
-    def __init__(self, root: Path | str, rules: SnapshotRules = RULES, files: FileSystem | None = None) -> None:
+    def __init__(
+        self,
+        root: Path | str,
+        rules: SnapshotRules = RULES,
+        files: FileSystem | None = None,
+        directory_id: uuid.UUID | None = None,
+    ) -> None:
         self.image = MetadataImage()
         self.replayed = 0
         self.wall_ms = NOW_MS
@@ -45,7 +56,9 @@ class Quorum:
         self.log.open(0, NOW_MS, is_clean=True)
         self.raft_log = RaftLog(self.log, lambda: self.wall_ms, commits_at_once=True)
         store = ElectionStore(files or RealFileSystem(), self.log.directory, [1])
-        self.voter = SoleVoter(1, ("127.0.0.1", 9092), self.raft_log, store)
+        self.voter = SoleVoter(
+            1, ("127.0.0.1", 9092), self.raft_log, store, directory_id, EndPoint("CONTROLLER", "127.0.0.1", 9093)
+        )
         self.voter.start(self.replay)
 
     def replay(self, record: Any) -> None:
@@ -85,6 +98,20 @@ def test_a_snapshot_comes_after_enough_bytes_and_is_where_a_start_begins(tmp_pat
     again = Quorum(tmp_path)
     assert again.configs == expected
     assert again.replayed == 5 + end - newest.offset  # five settings, then the log; the leader change is no record
+
+
+def test_a_snapshot_has_the_voter_that_an_upgrade_of_kraft_version_wrote(tmp_path: Path) -> None:
+    quorum = Quorum(tmp_path, directory_id=DIRECTORY_ID)
+    quorum.set("a", "1")
+    quorum.voter.upgrade_kraft_version(1, validate_only=False)
+    quorum.take_snapshot()
+    quorum.log.close()
+    for log in (tmp_path / "__cluster_metadata-0").glob("*.log"):
+        log.unlink()
+    again = Quorum(tmp_path, directory_id=DIRECTORY_ID)
+    assert again.voter.kraft_version == 1
+    (voter,) = again.voter.describe(0).voters
+    assert voter.replica_directory_id == DIRECTORY_ID
 
 
 def test_a_snapshot_comes_after_some_time_when_something_changed(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The quorum of a node alone over restarts: its epochs, and a transaction of the metadata log that was left open."""
+"""The quorum of a node alone over restarts: its epochs, a transaction of the metadata log that was left open, and its
+voter (KIP-853) beside the records of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pytest
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.formatter import FormatRequest, PlannedDirectory, Voter, write_directory
-from kafkatools.core.errors import ConfigError
+from kafkatools.core.errors import ConfigError, InvalidUpdateVersion
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.protocol.schemas.metadata import BeginTransactionRecord, TopicRecord
 from kafkatools.core.protocol.uuids import random_uuid, uuid_text
@@ -50,15 +51,22 @@ def test_records_behind_a_transaction_that_was_left_open_count(run_node: Callabl
     assert set(run_node().node.image.topics) == {"whole"}
 
 
+GOLDEN = pathlib.Path(__file__).parents[5] / "golden" / "controller" / "voters-of-a-leader.json"
+UPDATE_FEATURES, API_VERSIONS = 57, 18
 OWN, OTHER = uuid.UUID(int=5 << 80), uuid.UUID(int=6 << 80)
 
 
-def _format_dynamic(path: pathlib.Path, voters: dict[int, uuid.UUID]) -> None:
-    """Format a directory for a dynamic quorum, with the directory id OWN."""
+def _format_dynamic(
+    path: pathlib.Path,
+    voters: dict[int, uuid.UUID],
+    own: uuid.UUID = OWN,
+    kind: str = "dynamic metadata voter directory",
+) -> None:
+    """Format a directory for a dynamic quorum, with the directory id `own`."""
     members = tuple(Voter(node_id, "localhost", 9093, uuid_text(each)) for node_id, each in voters.items())
-    levels = {"metadata.version": 30, "kraft.version": 1}
+    levels = {"metadata.version": 30, "kraft.version": 1} if voters else {"metadata.version": 30}
     request = FormatRequest("4L6g3nShT-eMCtK--X86sw", 1, [str(path)], str(path), levels, voters=members)
-    planned = PlannedDirectory(str(path), "dynamic metadata voter directory", uuid_text(OWN))
+    planned = PlannedDirectory(str(path), kind, uuid_text(own))
     write_directory(RealFileSystem(), request, planned, 1_700_000_000_000)
 
 
@@ -97,3 +105,58 @@ def test_node_alone_refuses_the_log_of_other_voters(
     with pytest.raises(ConfigError, match="the voters of its dynamic quorum are"):
         run_node()
     assert not quorum_state(tmp_path).exists()
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, Any]:
+    """The records of Apache Kafka."""
+    found: dict[str, Any] = json.loads(GOLDEN.read_text())
+    return found
+
+
+def _control_batches(tmp_path: pathlib.Path) -> list[list[list[str]]]:
+    """The control records of the metadata log, batch by batch, as the golden file has them."""
+    logs = sorted(quorum_state(tmp_path).parent.glob("*.log"))
+    return [
+        [[bytes(record.key or b"").hex(), bytes(record.value or b"").hex()] for record in batch.records()]
+        for log in logs
+        for batch in read_batches(log.read_bytes())
+        if isinstance(batch, RecordBatch) and batch.is_control
+    ]
+
+
+def _on_port(port: int) -> dict[str, str]:
+    listeners = f"PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}"
+    return {"listeners": listeners, "controller.listener.names": "CONTROLLER"}
+
+
+def _update(running: Any, level: int, **fields: Any) -> tuple[int, str | None]:
+    update = {"feature": "kraft.version", "max_version_level": level, "upgrade_type": 1, **fields}
+    response = running.connect().call(UPDATE_FEATURES, 2, feature_updates=[update], timeout=5000, validate_only=False)
+    return response.error_code, response.error_message
+
+
+def test_an_upgrade_of_kraft_version_writes_apache_kafkas_records(
+    run_node: Callable[..., Any], tmp_path: pathlib.Path, golden: dict[str, Any]
+) -> None:
+    _format_dynamic(tmp_path / "data", {}, uuid.UUID(golden["directory_id"]), "metadata directory")
+    first, second = golden["ports"]
+    running = run_node(_on_port(first))
+    assert _update(running, 1) == (0, None)
+    assert _update(running, 1) == (0, None)  # nothing is left to do
+    code, message = _update(running, 0, upgrade_type=2)
+    assert code == InvalidUpdateVersion.code
+    assert message is not None
+    assert message.endswith("Can't downgrade the version of this feature.")
+    levels = running.connect().call(API_VERSIONS, 4, client_software_name="kt", client_software_version="1")
+    assert {each.name: each.max_version_level for each in levels.finalized_features}["kraft.version"] == 1
+    assert running.node.quorum.describe(0).voters[0].replica_directory_id == uuid.UUID(golden["directory_id"])
+    running.stop()
+    *_, upgrade = _control_batches(tmp_path)
+    assert upgrade == golden["upgrade"]
+
+    for port, name in ((first, "next_epoch"), (second, "epoch_on_other_port"), (second, "next_epoch")):
+        running = run_node(_on_port(port))
+        assert running.node.quorum.kraft_version == 1
+        running.stop()
+        assert _control_batches(tmp_path)[-1] == golden[name], name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from support.raft_member import CLUSTER, Member
 
 from kafkatools.core.broker.metadata.quorum import raft_messages as wire
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
-from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint, Voter, VoterSet
+from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint, Voter, VoterSet, epoch_start_records
 from kafkatools.core.broker.metadata.snapshot import SnapshotId, encode_snapshot
 from kafkatools.core.errors import (
     FencedLeaderEpoch,
@@ -24,6 +25,8 @@ from kafkatools.core.errors import (
     VoterNotFound,
 )
 from kafkatools.core.protocol.uuids import uuid_text
+from kafkatools.core.records.batch import RecordBatch, read_batches
+from kafkatools.core.records.control import parse_control_type
 
 NEWEST.update({18: 4, 80: 1, 81: 0, 82: 0})
 IDS = {node_id: uuid.UUID(int=node_id << 64 | 7) for node_id in range(1, 6)}
@@ -212,3 +215,54 @@ def test_a_voter_votes_also_for_a_candidate_that_its_log_does_not_have() -> None
 def test_the_first_leader_writes_the_formatted_voters_into_the_log(leader: Member) -> None:
     assert leader.raft.log.voters.last_offset == 2  # after LeaderChange and KRaftVersion
     assert leader.raft.voter_set.voters == (_voter(1),)
+
+
+def _epoch_start(member: Member) -> list[int]:
+    """The kinds of the records with which the present epoch begins."""
+    data = member.raft.log.read(0, 1 << 20)
+    *_, last = [batch for batch in read_batches(data) if isinstance(batch, RecordBatch)]
+    return [int(parse_control_type(record.key)) for record in last.records() if record.key is not None]
+
+
+def _restarted_with(member: Member, end_points: tuple[EndPoint, ...]) -> Member:
+    member.settings = replace(member.settings, end_points=end_points)
+    member.restart()
+    member.tick()
+    assert member.raft.is_leader
+    return member
+
+
+def test_a_leader_with_another_listener_begins_its_epoch_with_it(leader: Member) -> None:
+    points = (EndPoint("OTHER", "localhost", 7), EndPoint("CONTROLLER", "elsewhere", 9009))
+    _restarted_with(leader, points)
+    assert _epoch_start(leader) == [2, 5, 6]  # LeaderChange, KRaftVersion, KRaftVoters
+    assert leader.raft.voter_set.voters == (_voter(1)._replace(end_points=points),)
+    assert leader.raft.voters == {1: ("elsewhere", 9009)}
+    _restarted_with(leader, points[::-1])  # the same listeners
+    assert _epoch_start(leader) == [2]
+
+
+def test_a_leader_with_another_range_of_versions_begins_its_epoch_with_it(leader: Member) -> None:
+    assert _update(leader, 1, leader.raft.epoch, port=9001, versions=(1, 1)) == 0
+    _restarted_with(leader, _voter(1).end_points)
+    assert _epoch_start(leader) == [2, 5, 6]
+    assert leader.raft.voter_set.voters == (_voter(1),)
+
+
+def test_no_voter_is_changed_by_the_epoch_of_another_directory_or_of_a_static_quorum() -> None:
+    own = _voter(1)._replace(end_points=(EndPoint("CONTROLLER", "elsewhere", 9009),))
+    voters = VoterSet(1, (_voter(1)._replace(directory_id=IDS[5]),))
+    assert epoch_start_records(voters, own, is_first=False) == ()
+    assert epoch_start_records(VoterSet(0, (_voter(1),)), own, is_first=False) == ()
+    assert epoch_start_records(VoterSet(1, (_voter(1),)), own._replace(end_points=()), is_first=False) == ()
+
+
+def test_changes_of_the_voters_wait_for_the_record_of_the_epochs_start(leader: Member) -> None:
+    _restarted_with(leader, (EndPoint("CONTROLLER", "elsewhere", 9009),))
+    assert leader.raft.log.voters.last_offset is not None
+    assert leader.raft.log.voters.last_offset < leader.raft.high_watermark  # committed: a quorum of one
+    leader.fetch(2, (leader.raft.end_offset, leader.raft.epoch), directory_id=IDS[2])
+    _add(leader)
+    _answer_versions(leader)
+    assert leader.raft.voter_set.by_id[1].end_points == (EndPoint("CONTROLLER", "elsewhere", 9009),)
+    assert sorted(leader.raft.voters) == [1, 2]
