@@ -96,12 +96,16 @@ class Admin:
         if self._lock.locked():
             self._admin.interrupt()
         async with self._lock:
-            self._admin.close()
+            if self.config.enable_metrics_push:  # the last push may wait for a broker
+                await asyncio.get_running_loop().run_in_executor(None, self._admin.close)
+            else:
+                self._admin.close()
 
     def metrics(self) -> MetricValues:
         """Return the values of the client's metrics by MetricName, as kafkatools.Admin."""
         return self._admin.metrics()
 
+    client_instance_id = _awaited(blocking.Admin.client_instance_id)
     list_topics = _awaited(blocking.Admin.list_topics)
     describe_topics = _awaited(blocking.Admin.describe_topics)
     create_topics = _awaited(blocking.Admin.create_topics)

@@ -23,6 +23,7 @@ from kafkatools.core.closing import ensure_close_timeout
 from kafkatools.core.config.client_settings import Settings
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout, TransactionAborted
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from kafkatools.core.net.telemetry import ensure_enabled
 from kafkatools.core.producer.first_contact import MetadataSteps, MetadataWait
 from kafkatools.core.producer.futures import RecordMetadata, RowsRun, TopicPartition
 from kafkatools.core.producer.interceptors import ProducerInterceptor
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _CHECK_MS = 1000
+_CLOSING_CHECK_MS = 100
 
 
 class Producer(ProducerBase):
@@ -309,6 +311,22 @@ class Producer(ProducerBase):
         cluster = await self._cluster(topic, None)
         return list(range(cluster.partition_count(topic) or 0))
 
+    async def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
+        """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
+        broker's response up to `timeout_ms` (max.block.ms). None if none came in time, or if the brokers
+        take no metrics. Raises IllegalState with enable.metrics.push=false."""
+        self._ensure_open()
+        telemetry = ensure_enabled(self.sender.client.telemetry)
+        deadline_ms = self.clock.now_ms() + (self._max_block_ms if timeout_ms is None else timeout_ms)
+        self._turns.start()
+        self._turns.soon()
+        while telemetry.instance_id is None and not telemetry.is_ended:
+            remaining_ms = deadline_ms - self.clock.now_ms()
+            if remaining_ms <= 0:
+                break
+            await self._turns.wait(remaining_ms)
+        return telemetry.instance_id
+
     async def flush(self) -> None:
         """Send all queued records without waiting for linger.ms; return when each is acknowledged or failed."""
         self._turns.start()
@@ -342,6 +360,7 @@ class Producer(ProducerBase):
                 if remaining_ms <= 0:
                     break
                 await self._turns.wait(min(remaining_ms, _CHECK_MS))
+            await self._push_last_metrics(deadline_ms)
         finally:
             if not self._turns.is_stopped:
                 self._turns.stop()
@@ -350,6 +369,14 @@ class Producer(ProducerBase):
                 self._accumulator.close()
                 self._shut_down()
                 self._interceptors.close()
+
+    async def _push_last_metrics(self, deadline_ms: int | None) -> None:
+        """Push the metrics for the last time, if a broker asked for them, unless the time of `close` is up."""
+        if deadline_ms is not None and self.clock.now_ms() >= deadline_ms:
+            return
+        self._turns.soon()
+        while self._turns.is_started and not self._turns.is_stopped and self._has_last_push():
+            await self._turns.wait(_CLOSING_CHECK_MS)
 
     def _is_unsent(self) -> bool:
         """Return whether a closing producer has records to send, or a transaction to end."""

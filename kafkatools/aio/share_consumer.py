@@ -209,6 +209,12 @@ class ShareConsumer(ShareConsumerBase):
         if self._is_busy:
             raise IllegalState(_TWO_CALLS)
 
+    async def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
+        """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
+        broker's response up to `timeout_ms` (default.api.timeout.ms). None if none came in time, or if the brokers
+        take no metrics. Raises IllegalState with enable.metrics.push=false."""
+        return await self._run(self._client_instance_id(timeout_ms))
+
     # --- the end
 
     async def close(self, timeout_ms: int | None = None) -> None:

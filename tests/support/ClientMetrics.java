@@ -16,18 +16,24 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /** Prints the metrics of Apache Kafka's clients after they sent and read a record: client, group, name, tag keys. */
 public class ClientMetrics {
+    /** Longer than the first push interval of the recording, so that every client has its subscription. */
+    private static final long PUSH_MS = 1500;
+
     public static void main(String[] args) throws Exception {
         String topic = args[1];
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", args[0]);
         settings.put("client.id", "app");
+        settings.put("enable.metrics.push", "true");
         try (KafkaProducer<String, String> producer =
                 new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
             producer.send(new ProducerRecord<>(topic, "value")).get();
+            Thread.sleep(PUSH_MS);
             print("producer", producer.metrics());
         }
         try (Admin admin = Admin.create(settings)) {
             admin.describeCluster().nodes().get();
+            Thread.sleep(PUSH_MS);
             print("admin", admin.metrics());
         }
         for (String protocol : List.of("classic", "consumer")) {

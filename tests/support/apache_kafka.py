@@ -114,10 +114,24 @@ def _pom() -> str:
     )
 
 
-def command(tool: str, *args: str, heap: str = "512m", jvm: Sequence[str] = QUICK_START) -> list[str]:
-    """The command line that runs one of Apache Kafka's tools without its shell script."""
+def compile_class(name: str, directory: pathlib.Path) -> str:
+    """Compiles NAME.java of this folder and returns the directory of the class, for a class path."""
+    source = pathlib.Path(__file__).with_name(f"{name}.java")
+    compiler = [java_executable(), *QUICK_START, "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+    class_path = ":".join(str(jar) for jar in sorted(pathlib.Path(jars()).parent.glob("*.jar")))  # it expands no *
+    arguments = ["-d", str(directory), "-cp", class_path, str(source)]
+    done = subprocess.run([*compiler, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return str(directory)
+
+
+def command(
+    tool: str, *args: str, heap: str = "512m", jvm: Sequence[str] = QUICK_START, classes: Sequence[str] = ()
+) -> list[str]:
+    """The command line that runs one of Apache Kafka's tools without its shell script; `classes`: directories of
+    further classes."""
     flags = [f"-Xmx{heap}", *jvm, "-Xshare:auto", *class_archive.flags(_archive())]
-    return [java_executable(), *flags, "-cp", jars(), MAIN_CLASSES[tool], *args]
+    return [java_executable(), *flags, "-cp", ":".join([jars(), *classes]), MAIN_CLASSES[tool], *args]
 
 
 def _archive() -> pathlib.Path:
@@ -163,8 +177,10 @@ class ApacheKafka:
         jvm: Sequence[str] = QUICK_START,
         controllers: int | None = None,
         cluster_id: str = CLUSTER_ID,
+        classes: Sequence[str] = (),
     ) -> None:
         self.home = home
+        self._classes = classes
         self.cluster_id = cluster_id
         self._jvm = jvm
         self.settings = settings or {}
@@ -246,7 +262,10 @@ class ApacheKafka:
         properties = self._properties(node)
         with (self.home / f"node{node}" / "server.log").open("ab") as log:
             self.processes[node] = subprocess.Popen(
-                command("server", str(properties), jvm=self._jvm), stdout=log, stderr=log, start_new_session=True
+                command("server", str(properties), jvm=self._jvm, classes=self._classes),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         if wait:
             self.wait_for_node(node)

@@ -21,6 +21,7 @@ from kafkatools.core.protocol.messages import build, decode, request_type, respo
 
 SILENCE = object()
 CLOSE = object()
+TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
 Answer = Callable[[RequestHeader, Any], Any]
 
@@ -48,8 +49,10 @@ class ScriptedBroker:
         return sum(header.api_key == api_key for header, _ in self.requests)
 
     def say_versions(self, header: RequestHeader, request: Any) -> Any:
-        """All versions there are, or those of `versions`."""
-        ranges = {int(key): (key.first_version, key.last_version) for key in ApiKey} | self.versions
+        """All versions there are, or those of `versions`; telemetry only if it is scripted, as brokers have it only
+        with a plugin."""
+        keys_of_all = [key for key in ApiKey if key in self.answers or key not in TELEMETRY]
+        ranges = {int(key): (key.first_version, key.last_version) for key in keys_of_all} | self.versions
         keys = [{"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in ranges.items()]
         return {"api_keys": keys}
 

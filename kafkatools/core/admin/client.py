@@ -37,6 +37,7 @@ from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import Metadata
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import BrokerRequest, BrokerResponse, Fields, Requester
+from kafkatools.core.net.telemetry import ensure_enabled, telemetry_of
 from kafkatools.core.net.transport import TransportFactory
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 from kafkatools.core.protocol.entities import Entity
@@ -48,6 +49,7 @@ R = TypeVar("R")
 BROKERS = 1
 CONTROLLERS = 2
 _METADATA_VERSION = 12
+_CLOSING_POLL_MS = 100
 CHANGING_APIS = frozenset(
     {
         ApiKey.OFFSET_COMMIT,
@@ -114,6 +116,7 @@ class AdminClient(Closing):
         self.metrics = MetricsRegistry.of(settings, clock)
         network = NetworkMetrics(self.metrics, "admin-client")
         self.client = NetworkClient(settings, clock, metadata, transport_factory=transport_factory, metrics=network)
+        self.client.telemetry = telemetry_of(self.client, settings, self.metrics, clock)
         self._requester = Requester(self.client, clock, learns_nodes=not through_controllers)
         self.through_controllers = through_controllers
         self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
@@ -123,8 +126,22 @@ class AdminClient(Closing):
         self.change_observer: ChangeObserver | None = None
 
     def close(self) -> None:
-        """Close the connections."""
+        """Push the metrics for the last time, if the broker asked for them, and close the connections."""
+        telemetry = self.client.telemetry
+        while telemetry is not None and telemetry.has_last_push(self.clock.now_ms()):
+            self.client.poll(_CLOSING_POLL_MS)
         self.client.close()
+
+    def instance_id(self, timeout_ms: int | None) -> str | None:
+        """Wait for the client instance id (KIP-714) and return it; None if no broker gave one within `timeout_ms`.
+        Raises IllegalState with enable.metrics.push=false, KafkaError if the cluster is unreachable."""
+        telemetry = ensure_enabled(self.client.telemetry)
+        deadline_ms = self.deadline_ms(timeout_ms)
+        if telemetry.instance_id is None and not telemetry.is_ended:
+            self.refresh_cluster(timeout_ms)
+        while telemetry.instance_id is None and not telemetry.is_ended and self.remaining_ms(deadline_ms):
+            self.client.poll(self.remaining_ms(deadline_ms))
+        return telemetry.instance_id
 
     def interrupt(self, *, is_interrupted: bool = True) -> None:
         """Make the present and later calls raise Interrupted (core/net/requests.py) at their next wait, at most a retry

@@ -81,6 +81,13 @@ class ClusterOperations(Closing):
         admin-client-node-metrics. Also after `close`."""
         return self._client.metrics.values()
 
+    def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
+        """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
+        broker's response up to `timeout_ms` (default.api.timeout.ms). None if none came in time, or if the brokers
+        take no metrics. Raises IllegalState unless enable.metrics.push is true, KafkaError without a reachable
+        broker."""
+        return self._call(AdminClient.instance_id, timeout_ms)
+
     # -- replicas and leaders --
 
     def list_reassignments(

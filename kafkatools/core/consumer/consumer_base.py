@@ -125,6 +125,7 @@ class ConsumerBase:
         self._seen_metadata = -1
         self._is_closed = self._is_closing = False
         self._group = self._new_group(config)
+        self._client.push_metrics(config, self._member_id)
 
     @staticmethod
     def _start_heartbeats(run_once: Callable[[], int], name: str) -> HeartbeatThread | None:
@@ -453,6 +454,12 @@ class ConsumerBase:
         consumer-fetch-manager-metrics and, with group.id, consumer-coordinator-metrics. Callable from any thread."""
         return self._client.metrics.values()
 
+    def _member_id(self) -> str:
+        return "" if self._group is None else self._group.group_metadata().member_id
+
+    def _client_instance_id(self, timeout_ms: int | None) -> Steps[str | None]:
+        return self._client.instance_id(self._api_timeout_ms if timeout_ms is None else timeout_ms)
+
     # --- offsets and partitions of the cluster
 
     def _offsets_at(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> Steps[dict[TopicPartition, int]]:
@@ -528,9 +535,11 @@ class ConsumerBase:
 
     def _leave(self, timeout_ms: int | None, leave_group: bool | None = None) -> Steps[None]:
         """Commit, leave the group and close the connections, also after an error or a cancellation of a wait."""
+        limit_ms = DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms
         try:
+            if limit_ms:
+                yield from self._client.push_last_metrics()
             if self._group is not None:
-                limit_ms = DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms
                 yield from self._group.close(limit_ms, leave_group)
         finally:
             self._end()

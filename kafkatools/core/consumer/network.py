@@ -40,6 +40,7 @@ from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import ClusterView, Metadata, Node, NodeEndpoint
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import Fields, build_request
+from kafkatools.core.net.telemetry import ensure_enabled, telemetry_of
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.steps import run
@@ -447,6 +448,33 @@ class ConsumerNetworkClient:
         """Make the current or next `poll` raise WakeupError, unless `ignores_wakeup`; callable from any thread."""
         self._is_woken = True
         self._client.wakeup()
+
+    def push_metrics(self, config: Config, member_id: Callable[[], str]) -> None:
+        """Push the consumer's metrics from now on, if brokers ask for them; `member_id` as in TelemetrySender."""
+        self._client.telemetry = telemetry_of(self._client, config, self.metrics, self._clock, member_id)
+
+    def instance_id(self, timeout_ms: int) -> Steps[str | None]:
+        """Wait for the client instance id (KIP-714) and return it; None if no broker gave one within `timeout_ms`.
+        Raises IllegalState with enable.metrics.push=false."""
+        telemetry = ensure_enabled(self._client.telemetry)
+        deadline_ms = self._clock.now_ms() + timeout_ms
+        if telemetry.instance_id is None and not self._metadata.update_version:
+            self._metadata.request_update()
+        while telemetry.instance_id is None and not telemetry.is_ended:
+            remaining_ms = deadline_ms - self._clock.now_ms()
+            if remaining_ms <= 0:
+                break
+            yield min(remaining_ms, _POLL_MS)
+        return telemetry.instance_id
+
+    def push_last_metrics(self) -> Steps[None]:
+        """Push the metrics of a closing consumer, if the broker asked for them."""
+        telemetry = self._client.telemetry
+        pause_ms = 0  # the first pause only sends
+        while telemetry is not None and telemetry.has_last_push(self._clock.now_ms()):
+            self.ignores_wakeup = True
+            yield pause_ms
+            pause_ms = _POLL_MS
 
     def close(self) -> None:
         """Close all connections."""

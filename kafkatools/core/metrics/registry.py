@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
-from kafkatools.core.metrics.sensor import MS_PER_HOUR, Sensor, Stats, Window, hourly_counts
+from kafkatools.core.metrics.sensor import MS_PER_HOUR, Sensor, Stats, Window, count, hourly_counts, total
 
-_CLIENT_ID = "client-id"
+CLIENT_ID = "client-id"
 _COUNT_GROUP = "kafka-metrics-count"
 
 Tags = tuple[tuple[str, str], ...]
@@ -68,6 +68,14 @@ class MetricValues(Mapping[MetricName, float]):
         return f"MetricValues({len(self._values)} metrics)"
 
 
+class Measurement(NamedTuple):
+    """The value of a metric. `is_sum`: it adds up since the start of the client, as Kafka's CumulativeSum."""
+
+    metric: MetricName
+    value: float
+    is_sum: bool
+
+
 class _Source(NamedTuple):
     """A sensor with the metrics that it has. Names are made when values are read: 1,000 clients have 100,000."""
 
@@ -91,7 +99,7 @@ class MetricsRegistry:
         self.clock = clock
         self.window = window
         self._lock = threading.Lock()
-        self._own_tags: Tags = ((_CLIENT_ID, client_id),)
+        self._own_tags: Tags = ((CLIENT_ID, client_id),)
         self._sources: list[_Source] = []
         self._gauges: list[_Gauge] = []
         self.gauge(_COUNT_GROUP, "count", lambda now_ms: float(self._count()))
@@ -140,11 +148,15 @@ class MetricsRegistry:
 
     def values(self) -> MetricValues:
         """Return the present values of all metrics."""
+        return MetricValues({metric: value for metric, value, _ in self.measurements()})
+
+    def measurements(self) -> Iterator[Measurement]:
+        """Yield the present value of each metric."""
         now_ms = self.clock.now_ms()
         with self._lock:
             gauges, sources = list(self._gauges), list(self._sources)
-        values = {gauge.metric: gauge.read(now_ms) for gauge in gauges}
+        for metric, read_gauge in gauges:
+            yield Measurement(metric, read_gauge(now_ms), False)
         for group, tags, stats, sensor in sources:
             for name, read in stats.items():
-                values[MetricName(name, group, tags)] = read(sensor, now_ms)
-        return MetricValues(values)
+                yield Measurement(MetricName(name, group, tags), read(sensor, now_ms), read in (total, count))

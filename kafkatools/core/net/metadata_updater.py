@@ -20,8 +20,11 @@ _log = logging.getLogger(__name__)
 
 
 class Nodes(Protocol):
-    """The methods of NetworkClient that MetadataUpdater uses to choose a node, connect to it and send."""
+    """The parts of NetworkClient that MetadataUpdater and TelemetrySender use to choose a node, connect to it and
+    send."""
 
+    @property
+    def metadata(self) -> Metadata: ...
     @property
     def connection_states(self) -> ConnectionStates: ...
     def least_loaded_node(self, now_ms: int) -> int | None: ...

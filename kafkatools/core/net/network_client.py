@@ -41,6 +41,7 @@ from kafkatools.core.protocol.frames import decode_response_header, encode_reque
 
 if TYPE_CHECKING:
     from kafkatools.core.net.security.authenticator import Authenticator
+    from kafkatools.core.net.telemetry import TelemetrySender
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +97,8 @@ class NetworkClient:
         self._broken: list[tuple[Channel, KafkaError]] = []
         self._completed_sends: list[InFlightRequest] = []
         self._turn = 0
-        self._metadata_due_ms = 0
+        self._requests_due_ms = 0
+        self.telemetry: TelemetrySender | None = None
         self.had_events = True
         """Whether a socket was ready, or a request ended, in the last `poll`."""
         self._is_closed = False
@@ -250,8 +252,8 @@ class NetworkClient:
             self._broken.append((channel, connection_words.receive_failure(self.name_of(channel.node_id), error)))
             return
         except OSError as problem:
-            reason = f"{self.name_of(channel.node_id)}: {problem.strerror or problem}"
-            self._broken.append((channel, Disconnected(reason)))
+            lost = Disconnected(f"{self.name_of(channel.node_id)}: {problem.strerror or problem}")
+            self._broken.append((channel, lost))
             return
         newest = self._in_flight.newest(channel.node_id)
         if is_flushed and newest is not None:
@@ -269,15 +271,17 @@ class NetworkClient:
     # -- one turn: poll and its steps --
 
     def poll(self, timeout_ms: int, now_ms: int | None = None) -> list[ClientResponse]:
-        """Wait up to `timeout_ms` for I/O, less if metadata or a time-out is due before. Run the `handle_*` steps and
-        the callbacks, and return the responses, failed ones included."""
+        """Wait up to `timeout_ms` for I/O, less if metadata, telemetry or a time-out is due before. Run the `handle_*`
+        steps and the callbacks, and return the responses, failed ones included."""
         now = self._clock.now_ms() if now_ms is None else now_ms
         if self._authenticator is not None:
             self._authenticator.step(now)
-        metadata_wait_ms = self._updater.maybe_update(now)
+        wait_ms = self._updater.maybe_update(now)
+        if self.telemetry is not None:
+            wait_ms = min(wait_ms, self.telemetry.maybe_update(now))
         next_ms = self.next_timeout_ms(now)
-        ready = self._selector.poll(min(timeout_ms, metadata_wait_ms, timeout_ms if next_ms is None else next_ms))
-        self._metadata_due_ms = now + metadata_wait_ms
+        ready = self._selector.poll(min(timeout_ms, wait_ms, timeout_ms if next_ms is None else next_ms))
+        self._requests_due_ms = now + wait_ms
         now = self._clock.now_ms()
         self.handle_io(ready, now)
         self.handle_completed_sends(now)
@@ -296,8 +300,8 @@ class NetworkClient:
         if self.had_events:
             return 0
         next_ms = self.next_timeout_ms(now_ms)
-        metadata_ms = max(0, self._metadata_due_ms - now_ms)
-        return metadata_ms if next_ms is None else min(metadata_ms, next_ms)
+        due_ms = max(0, self._requests_due_ms - now_ms)
+        return due_ms if next_ms is None else min(due_ms, next_ms)
 
     def next_timeout_ms(self, now_ms: int) -> int | None:
         """Milliseconds until `poll` has work to do without a ready socket; None when no request or connection setup is
@@ -375,9 +379,8 @@ class NetworkClient:
         disconnected: bool,
         now_ms: int,
     ) -> None:
-        response = ClientResponse(
-            request.request, request.api_version, body, raw, error, disconnected, now_ms - request.sent_ms
-        )
+        latency_ms = now_ms - request.sent_ms
+        response = ClientResponse(request.request, request.api_version, body, raw, error, disconnected, latency_ms)
         if request.is_internal:
             if request.request.callback is not None:
                 request.request.callback(response)
@@ -445,8 +448,8 @@ class NetworkClient:
         (KIP-511)."""
         for node, version in list(self._versions_to_request.items()):
             del self._versions_to_request[node]
-            build, on_response = api_version_check.build, self._handle_api_versions
-            request = ClientRequest(node, ApiKey.API_VERSIONS, build, on_response, decode=False)
+            build = api_version_check.build
+            request = ClientRequest(node, ApiKey.API_VERSIONS, build, self._handle_api_versions, decode=False)
             self._send(request, version, build(version), now_ms, internal=True)
 
     def _handle_api_versions(self, response: ClientResponse) -> None:
@@ -523,9 +526,7 @@ class NetworkClient:
 
     def _initiate_connect(self, node: int, now_ms: int) -> None:
         target = self.find_node(node)
-        if target is None or self._is_closed:
-            return
-        if not self.connection_states.has_address(node, target.host, target.port):
+        if target is None or self._is_closed or not self.connection_states.has_address(node, target.host, target.port):
             return
         try:
             address = self.connection_states.connecting(node, target.host, target.port, now_ms)

@@ -19,6 +19,7 @@ from kafkatools.core.closing import ensure_close_timeout
 from kafkatools.core.config.client_settings import Settings
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
+from kafkatools.core.net.telemetry import ensure_enabled
 from kafkatools.core.producer.assembly import ProducerParts
 from kafkatools.core.producer.first_contact import MetadataSteps, Result
 from kafkatools.core.producer.futures import (
@@ -345,6 +346,18 @@ class Producer(ProducerBase):
 
     # -- flush, close, metrics --
 
+    def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
+        """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
+        broker's response up to `timeout_ms` (max.block.ms). None if none came in time, or if the brokers
+        take no metrics. Raises IllegalState with enable.metrics.push=false."""
+        self._ensure_open()
+        telemetry = ensure_enabled(self.sender.client.telemetry)
+        settled = threading.Event()
+        telemetry.call_when_settled(settled.set)
+        self._wake()
+        settled.wait((self._max_block_ms if timeout_ms is None else timeout_ms) / 1000)
+        return telemetry.instance_id
+
     def flush(self) -> None:
         """Send all queued records without waiting for linger.ms; return when each is acknowledged or failed. Raises
         IllegalState in a callback, whose thread would wait for itself."""
@@ -500,7 +513,7 @@ class Producer(ProducerBase):
         try:
             while not self._is_closed:
                 self._turn(sender.run_once)
-            while not self._force_close and self._has_work():
+            while not self._force_close and (self._has_work() or self._has_last_push()):
                 # A turn that fails the last batches itself has nothing to wait for.
                 self._turn(lambda now_ms: sender.run_once(now_ms, CLOSING_POLL_MS))
         finally:

@@ -97,6 +97,7 @@ class ShareConsumerBase:
         self._metrics = ShareFetchMetrics(self._client.metrics)
         self._polls = PollMetrics(self._client.metrics, POLL_GROUP)
         self._group = ShareGroup(config, self._clock, self._client, self._start_heartbeats)
+        self._client.push_metrics(config, lambda: self._group.member_id)
         self._requests = ShareRequests(ShareSettings.of(config, self._group.member_id), self._client.leaders)
         self._in_flight = InFlightRecords()
         self._delivery = Delivery(self._in_flight, decoder)
@@ -347,6 +348,9 @@ class ShareConsumerBase:
         consumer-node-metrics. Callable from any thread."""
         return self._client.metrics.values()
 
+    def _client_instance_id(self, timeout_ms: int | None) -> Steps[str | None]:
+        return self._client.instance_id(self._api_timeout_ms if timeout_ms is None else timeout_ms)
+
     def _raise_failure(self) -> None:
         failure = self._requests.take_failure()
         if failure is not None:
@@ -369,6 +373,8 @@ class ShareConsumerBase:
         deadline_ms = now_ms + min(timeout_ms, self._request_timeout_ms)
         self._client.ignores_wakeup = True
         try:
+            if timeout_ms:
+                yield from self._client.push_last_metrics()
             self._queue(deadline_ms, accept_all=False)
             while True:
                 for request in self._requests.close_requests(now_ms, self._client.can_send):
