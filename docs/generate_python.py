@@ -149,7 +149,8 @@ def _members(found: type[Any]) -> Iterator[tuple[str, Any]]:
     for owner in found.__mro__:
         if not owner.__module__.startswith("kafkatools"):
             continue
-        for name, member in vars(owner).items():
+        for name, described in vars(owner).items():
+            member = inspect.unwrap(described) if callable(described) else described
             is_ours = inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod)
             if is_ours and not name.startswith("_") and name not in seen and inspect.getdoc(member):
                 seen.add(name)

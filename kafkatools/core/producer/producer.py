@@ -8,18 +8,20 @@ or `close` returns, earlier records are acknowledged or failed, except when a ca
 
 from __future__ import annotations
 
+import functools
 import threading
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
-from kafkatools.core.clock import Clock
+from kafkatools.core.clock import Clock, wall_ns_of
 from kafkatools.core.closing import ensure_close_timeout
 from kafkatools.core.config.client_settings import Settings
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.net.telemetry import ensure_enabled
+from kafkatools.core.producer._send_kernel import PlainSends
 from kafkatools.core.producer.assembly import ProducerParts
 from kafkatools.core.producer.first_contact import MetadataSteps, Result
 from kafkatools.core.producer.futures import (
@@ -56,8 +58,19 @@ if TYPE_CHECKING:
     from kafkatools.core.producer.transaction_requests import TransactionalResult
     from kafkatools.core.records.arrow_rows import Headers as ConstantHeaders
 
+Method = TypeVar("Method", bound=Callable[..., object])
 
-class Producer(ProducerBase):
+
+def described(compiled: Callable[..., object]) -> Callable[[Method], Method]:
+    """Decorate a method that only describes one of a kernel: name, signature and documentation."""
+
+    def decorate(description: Method) -> Method:
+        return cast("Method", functools.update_wrapper(compiled, description))
+
+    return decorate
+
+
+class Producer(PlainSends, ProducerBase):
     """Sends records to topics. Thread-safe. As a context manager it closes at the end, after sending all records.
 
     `config`: settings by Kafka's names, `{"bootstrap.servers": "localhost:9092", "acks": "all"}`, or a Config.
@@ -100,7 +113,10 @@ class Producer(ProducerBase):
             room_bytes = min(MOST_BYTES, self._max_request_bytes // 4, self._memory_bytes // 4)
             self._queue = SendQueue(outbox, self.clock, room_bytes)
         self._linger_ms: int = self.config.linger_ms
-        self._is_plain = self._value_serializer is serialize_bytes
+        self.open_rows = self._queue
+        self.is_plain = self._value_serializer is serialize_bytes
+        self.serialize_key, self.serialize_value = self._key_serializer, self._value_serializer
+        self.wall_ns = wall_ns_of(self.clock)
         self._thread: threading.Thread | None = None
         if start_thread:
             self._thread = threading.Thread(target=self._run_sender, name="kafka-producer-network-thread", daemon=True)
@@ -132,7 +148,8 @@ class Producer(ProducerBase):
         callback: Callback | None = None,
     ) -> RecordFuture: ...
 
-    def send(  # type: ignore[misc]  # in the first form the second argument is the callback, by place or by name
+    @described(PlainSends._send_record)  # type: ignore[misc]  # the second argument may be the callback, also by name
+    def send(
         self,
         record: ProducerRecord | str,
         value: object = None,
@@ -154,32 +171,42 @@ class Producer(ProducerBase):
         transaction of a transactional producer, and the error of a transaction that must be aborted. All other errors
         are in the future.
         """
-        queue = self._queue
-        if queue is None or type(record) is not str or timestamp is not None or headers:
-            if isinstance(record, ProducerRecord):
-                callback = cast("Callback | None", value) if callback is None else callback
-            else:
-                record = ProducerRecord(record, value, key, partition, timestamp, headers)
-            return self._send(record, callback)
-        key_bytes = None if key is None else self._key_serializer(record, key)
-        value_bytes = value if self._is_plain and type(value) is bytes else self._value_serializer(record, value)
-        wall_ms = self.clock.wall_ms()
-        future = queue.accept(record, partition, key_bytes, value_bytes, wall_ms, callback)
-        if future is not None:
-            return future
-        plain = ProducerRecord(record, value, key, partition)
-        return self._begin_plain(queue, plain, Payload(wall_ms, key_bytes, value_bytes, ()), callback)
+        raise NotImplementedError
+
+    def _send_one(
+        self,
+        record: ProducerRecord | str,
+        value: object,
+        key: object,
+        partition: int | None,
+        timestamp: int | None,
+        headers: AnyHeaders,
+        callback: Callback | None,
+    ) -> RecordFuture:
+        if isinstance(record, ProducerRecord):
+            callback = cast("Callback | None", value) if callback is None else callback
+        else:
+            record = ProducerRecord(record, value, key, partition, timestamp, headers)
+        return self._send(record, callback)
 
     def _begin_plain(
-        self, queue: SendQueue, record: ProducerRecord, payload: Payload, callback: Callback | None
+        self,
+        topic: str,
+        cells: tuple[object, object],
+        partition: int | None,
+        serialized: tuple[int, bytes | None, bytes | None],
+        callback: Callback | None,
     ) -> RecordFuture:
-        """Add a record to a new collection of its topic, after waiting for metadata and memory."""
-        topic, partition = record.topic, record.partition
+        """Add a record to a new collection of its topic, after waiting for metadata and memory. `cells`: key and value;
+        `serialized`: timestamp, key and value."""
+        assert self._queue is not None
+        record = ProducerRecord(topic, cells[1], cells[0], partition)
+        payload = Payload(*serialized, ())
         try:
             self._ensure_open()
             self._wait_on_metadata(topic, partition)
             self._ensure_valid_size(batch_size_upper_bound(payload))
-            future = queue.begin(topic, partition, payload, callback)
+            future = self._queue.begin(topic, partition, payload, callback)
         except KafkaError as error:
             number = UNKNOWN_PARTITION if partition is None else partition
             return FailedFuture(self._failed_to_send(record, number, callback, error), error)

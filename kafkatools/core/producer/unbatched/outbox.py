@@ -7,7 +7,6 @@ meanwhile no record may be added (`is_blocked`). What is in the outbox is sent, 
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -31,14 +30,12 @@ Filling = Generator[int, bytearray, None]
 class Outgoing(RecordRows):
     """Records of one topic, with their headers, and what remains of them after `take_rows`."""
 
-    __slots__ = ("_headers", "_timestamps", "_key_lengths", "_value_lengths")
+    __slots__ = ("_headers", "_is_taken")
 
     def __init__(self, topic: str, partition: int | None, room_bytes: int = MOST_BYTES) -> None:
         super().__init__(topic, partition, room_bytes)
         self._headers: dict[int, Headers] = {}
-        self._timestamps = array("q")
-        self._key_lengths: array[int] | None = None
-        self._value_lengths = array("i")
+        self._is_taken = False
 
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> int:
         """Add a serialized record and return its row. `timestamp` in ms since 1970."""
@@ -49,26 +46,29 @@ class Outgoing(RecordRows):
 
     def take_rows(self) -> RowColumns:
         """Return the records as columns, and keep only their sizes and timestamps. No record may be added later."""
-        rows = RowColumns.of_values(self.values, self.keys or None)
-        timestamps = self._timestamps
-        stops = (*self.first_rows[1:], self.count)
-        for stamp, start, stop in zip(self.stamps, self.first_rows, stops, strict=True):
-            timestamps.extend(array("q", [stamp]) * (stop - start))
-        rows.timestamps = timestamps
+        headers = None
         if self._headers:
             encoded = {row: encode_headers(headers) for row, headers in self._headers.items()}
-            rows.headers = [encoded.get(row, NO_HEADERS) for row in range(rows.count)]
-        self._key_lengths, self._value_lengths = rows.key_lengths, rows.value_lengths
-        self.keys, self.values, self._headers = [], [], {}
+            headers = [encoded.get(row, NO_HEADERS) for row in range(self.count)]
+        rows = RowColumns(
+            self.data,
+            self.value_positions,
+            self.value_lengths,
+            self.key_positions,
+            self.key_lengths,
+            self.timestamps,
+            headers,
+        )
+        self.data, self._headers, self._is_taken = bytearray(), {}, True
         return rows
 
     def metadata(self, row: int, run: RowsRun, offset: int) -> RecordMetadata:
         """Return the RecordMetadata of a record of a run; its sizes are -1 if it failed before `take_rows`."""
         timestamp, key_bytes, value_bytes = run.timestamp, -1, -1
-        if row < len(self._value_lengths):
-            timestamp = self._timestamps[row] if timestamp == NO_TIMESTAMP else timestamp
-            key_bytes = -1 if self._key_lengths is None else self._key_lengths[row]
-            value_bytes = self._value_lengths[row]
+        if self._is_taken:
+            timestamp = self.timestamps[row] if timestamp == NO_TIMESTAMP else timestamp
+            key_bytes = -1 if self.key_lengths is None else self.key_lengths[row]
+            value_bytes = self.value_lengths[row]
         fields = run.topic, run.partition, offset, timestamp, key_bytes, value_bytes
         return tuple.__new__(RecordMetadata, fields)  # half the time of RecordMetadata(...)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.machinery
+import sys
 import threading
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,15 +31,37 @@ def kernel(request: pytest.FixtureRequest) -> Any:
 def test_rows_keep_their_order_sizes_and_times(kernel: Any) -> None:
     rows = kernel.RecordRows("t", None, 1000)
     assert [rows.append(None, b"abc", 5), rows.append(b"key", None, 5), rows.append(None, b"", 7)] == [0, 1, 2]
-    assert (rows.keys, rows.values) == ([None, b"key", None], [b"abc", None, b""])
-    assert (rows.first_rows, rows.stamps, rows.count) == ([0, 2], [5, 7], 3)
+    assert (bytes(rows.data), rows.count) == (b"abckey", 3)
+    assert (list(rows.value_positions), list(rows.value_lengths)) == ([0, 3, 6], [3, -1, 0])
+    assert (list(rows.key_positions)[1], list(rows.key_lengths)) == (3, [-1, 3, -1])
+    assert list(rows.timestamps) == [5, 5, 7]
     assert rows.room_bytes == 1000 - 3 * kernel.RECORD_BYTES - 6
 
 
 def test_keys_are_not_kept_before_the_first_one(kernel: Any) -> None:
     rows = kernel.RecordRows("t", 3, 1000)
     rows.append(None, b"v", 1)
-    assert rows.keys == []
+    assert (rows.key_positions, rows.key_lengths) == (None, None)
+
+
+def test_many_cells_lie_behind_each_other(kernel: Any) -> None:
+    rows = kernel.RecordRows("t", None, 1 << 20)
+    cells = [b"%d" % number * (number % 40) for number in range(3000)]
+    for cell in cells:
+        rows.append(None if len(cell) % 3 else cell[:5], cell, -1)
+    assert len(rows.data) == (1 << 20) - rows.room_bytes - 3000 * kernel.RECORD_BYTES
+    places = zip(rows.value_positions, rows.value_lengths, strict=True)
+    assert [bytes(rows.data[position : position + length]) for position, length in places] == cells
+
+
+def test_cells_that_are_no_bytes_are_copied(kernel: Any) -> None:
+    rows = kernel.RecordRows("t", None, 1000)
+    rows.append(memoryview(b"key"), bytearray(b"value"), 1)
+    assert bytes(rows.data) == b"valuekey"
+    for cell in ("text", 5, [1]):
+        with pytest.raises(TypeError):
+            rows.append(None, cell, 1)
+    assert (rows.count, len(rows.value_lengths), bytes(rows.data)) == (1, 1, b"valuekey")
 
 
 @pytest.mark.parametrize(
@@ -78,11 +101,16 @@ def test_a_future_may_have_a_second_base(kernel: Any) -> None:
     assert (future(rows, 4).records, future(rows, 4).row) == (rows, 4)
 
 
+def place(future: Any) -> tuple[Any, int]:
+    """The records and the row of a future."""
+    return future.records, future.row
+
+
 def test_open_rows_take_a_record_only_for_a_topic_with_room(kernel: Any) -> None:
     rows = kernel.RecordRows("t", None, 100)
-    opened = kernel.OpenRows({"t": rows}, threading.Lock(), lambda records, row: (records, row))
-    assert opened.accept("t", None, None, b"first", 1, None) == (rows, 0)
-    assert opened.accept("t", None, b"k", b"second", 1, print) == (rows, 1)
+    opened = kernel.OpenRows({"t": rows}, threading.Lock(), kernel.RowFuture)
+    assert place(opened.accept("t", None, None, b"first", 1, None)) == (rows, 0)
+    assert place(opened.accept("t", None, b"k", b"second", 1, print)) == (rows, 1)
     assert rows.callbacks == {1: print}
     assert opened.accept("other", None, None, b"", 1, None) is None
     assert opened.accept("t", 5, None, b"", 1, None) is None
@@ -91,8 +119,75 @@ def test_open_rows_take_a_record_only_for_a_topic_with_room(kernel: Any) -> None
     assert not opened.lock.locked()
 
 
+def test_a_partition_that_is_no_plain_number_is_left_to_the_caller(kernel: Any) -> None:
+    opened = kernel.OpenRows({"t": kernel.RecordRows("t", 1, 100)}, threading.Lock(), kernel.RowFuture)
+    assert opened.accept("t", True, None, b"", 1, None) is None
+    assert opened.accept("t", 1, None, b"", 1, None).row == 0
+
+
 def test_a_failed_record_leaves_the_lock_free(kernel: Any) -> None:
-    opened = kernel.OpenRows({"t": kernel.RecordRows("t", None, 100)}, threading.Lock(), list)
+    opened = kernel.OpenRows({"t": kernel.RecordRows("t", None, 100)}, threading.Lock(), kernel.RowFuture)
     with pytest.raises(TypeError):
         opened.accept("t", None, None, 5, 1, None)
     assert not opened.lock.locked()
+
+
+class Sent(NamedTuple):
+    """What a kernel's `send` passed on."""
+
+    how: str
+    arguments: tuple[Any, ...]
+
+
+def sends(kernel: Any, opened: Any) -> Any:
+    """A producer whose key serializer is bytes and whose other sends return their arguments."""
+
+    def returned(how: str) -> Any:
+        return lambda self, *arguments: Sent(how, arguments)
+
+    kind = type("Sends", (kernel.PlainSends,), {"_send_one": returned("one"), "_begin_plain": returned("begin")})
+    producer = kind()
+    producer.open_rows, producer.is_plain = opened, True
+    producer.serialize_key = producer.serialize_value = lambda topic, cell: str(cell).encode()
+    producer.wall_ns = lambda: 5_999_999
+    return producer
+
+
+def test_plain_records_are_added_and_others_passed_on(kernel: Any) -> None:
+    rows = kernel.RecordRows("t", None, 1000)
+    producer = sends(kernel, kernel.OpenRows({"t": rows}, threading.Lock(), kernel.RowFuture))
+    assert [producer._send_record("t", cell).row for cell in (b"v", None, 7)] == [0, 1, 2]
+    assert producer._send_record("t", b"w", key=8, callback=print).row == 3
+    assert (bytes(rows.data), list(rows.value_lengths), list(rows.timestamps)) == (b"v7w8", [1, -1, 1, 1], [5] * 4)
+    assert rows.callbacks == {3: print}
+    assert producer._send_record("other", b"v", 1) == Sent("begin", ("other", (1, b"v"), None, (5, b"1", b"v"), None))
+    assert producer._send_record("t", b"v", timestamp=3) == Sent("one", ("t", b"v", None, None, 3, (), None))
+    assert producer._send_record("t", b"v", headers={"h": b""}).how == "one"
+    assert producer._send_record(5, print).arguments[:2] == (5, print)
+    producer.open_rows = None
+    assert producer._send_record("t", b"v", b"k", partition=2).arguments == ("t", b"v", b"k", 2, None, (), None)
+
+
+def test_threads_lose_no_record_of_a_collection(kernel: Any) -> None:
+    """Without the lock only the GIL keeps the columns equally long."""
+    rows = kernel.RecordRows("t", None, 1 << 24)
+    producer = sends(kernel, kernel.OpenRows({"t": rows}, threading.Lock(), kernel.RowFuture))
+    interval = sys.getswitchinterval()
+    taken: list[list[int]] = [[] for _ in range(3)]
+
+    def work(thread: int) -> None:
+        taken[thread] = [producer._send_record("t", b"%d" % thread, key=thread).row for _ in range(5000)]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert sorted(row for found in taken for row in found) == list(range(15_000))
+    for thread, found in enumerate(taken):
+        assert {rows.data[rows.value_positions[row]] for row in found} == {ord(str(thread))}
+        assert {rows.data[rows.key_positions[row]] for row in found} == {ord(str(thread))}
