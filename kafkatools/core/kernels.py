@@ -21,7 +21,7 @@ KERNELS = (
     "records._arrow_kernel",
     "records._record_kernel",
     "protocol._codec",
-    "producer._send_kernel",
+    "producer._collect_kernel",
 )
 """Modules below `kafkatools.core`."""
 

@@ -21,7 +21,7 @@ from kafkatools.core.config.client_settings import Settings
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.net.telemetry import ensure_enabled
-from kafkatools.core.producer._send_kernel import PlainSends
+from kafkatools.core.producer._collect_kernel import PlainSends
 from kafkatools.core.producer.assembly import ProducerParts
 from kafkatools.core.producer.first_contact import MetadataSteps, Result
 from kafkatools.core.producer.futures import (

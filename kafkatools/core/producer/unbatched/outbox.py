@@ -12,7 +12,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kafkatools.core.errors import KafkaError
-from kafkatools.core.producer._send_kernel import RecordRows
+from kafkatools.core.producer._collect_kernel import RecordRows
 from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.futures import NO_OFFSET, NO_TIMESTAMP, RecordMetadata, RowsRun
 from kafkatools.core.records.columns import NO_HEADERS, RowColumns, encode_headers

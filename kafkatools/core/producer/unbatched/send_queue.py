@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout
-from kafkatools.core.producer._send_kernel import OpenRows, RowFuture
+from kafkatools.core.producer._collect_kernel import OpenRows, RowFuture
 from kafkatools.core.producer.futures import (
     NO_OFFSET,
     NO_TIMESTAMP,

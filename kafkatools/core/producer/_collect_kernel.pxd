@@ -1,4 +1,4 @@
-# The C types of _send_kernel.py. Sizes of collections are below 2^31.
+# The C types of _collect_kernel.py. Sizes of collections are below 2^31.
 cimport cython
 from cpython cimport array
 from cpython.array cimport resize_smart

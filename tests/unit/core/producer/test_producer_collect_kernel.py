@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kafkatools.core.producer import _send_kernel
+from kafkatools.core.producer import _collect_kernel
 from kafkatools.core.producer.futures import RecordFuture
 
 
 def plain() -> types.ModuleType:
     """The kernel's source, whatever the process runs with."""
-    path = f"{str(_send_kernel.__file__).rpartition('_send_kernel')[0]}_send_kernel.py"
-    loader = importlib.machinery.SourceFileLoader("plain_send_kernel", path)
+    path = f"{str(_collect_kernel.__file__).rpartition('_collect_kernel')[0]}_collect_kernel.py"
+    loader = importlib.machinery.SourceFileLoader("plain_collect_kernel", path)
     module = types.ModuleType(loader.name)
     loader.exec_module(module)
     return module
@@ -25,7 +25,7 @@ def plain() -> types.ModuleType:
 
 @pytest.fixture(params=["in use", "plain"])
 def kernel(request: pytest.FixtureRequest) -> Any:
-    return _send_kernel if request.param == "in use" else plain()
+    return _collect_kernel if request.param == "in use" else plain()
 
 
 def test_rows_keep_their_order_sizes_and_times(kernel: Any) -> None:
