@@ -19,7 +19,7 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.storage import local_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
     from pyspark.sql.types import StructType
 
 TOPIC = "topic"
@@ -55,6 +55,11 @@ class Uri(NamedTuple):
     def is_kafka(self) -> bool:
         """Return whether the rows are Kafka records: the kind is `topic` or `log`."""
         return self.kind in (TOPIC, LOG)
+
+    @property
+    def is_table(self) -> bool:
+        """Return whether the place is a Delta or Iceberg table."""
+        return self.kind in TABLE_FORMATS
 
     @property
     def is_file(self) -> bool:
@@ -202,6 +207,16 @@ def write_options(uri: Uri, options: Mapping[str, str], cluster: Cluster | None)
         return "kt", _cluster_options(uri, cluster) | {"topic": uri.target} | dict(options)
     settings = _with_defaults({"header": "true"} if uri.kind == "csv" else {}, options)
     return uri.kind, settings | ({} if uri.kind == ICEBERG else {"path": path_of(uri)})
+
+
+def new_iceberg_table(
+    rows: DataFrame, uri: Uri, options: Mapping[str, str], partition_by: tuple[str, ...]
+) -> DataFrameWriterV2:
+    """Return the writer that creates or replaces an Iceberg table with the columns of `rows`."""
+    from pyspark.sql import functions as F
+
+    writer = rows.writeTo(uri.target).using(ICEBERG).options(**options)
+    return writer.partitionedBy(*[F.col(name) for name in partition_by]) if partition_by else writer
 
 
 def chosen_mode(uri: Uri, mode: str | None, *, has_content: bool) -> str:

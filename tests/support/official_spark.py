@@ -86,6 +86,8 @@ def table_settings(warehouse: pathlib.Path) -> dict[str, str]:
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(warehouse),
+        "spark.sql.catalog.lake.cache-enabled": "false",  # the tests read what the commands' own sessions write
+        "spark.databricks.delta.snapshotPartitions": "1",  # 50 tasks for each look at a table without it
     }
 
 

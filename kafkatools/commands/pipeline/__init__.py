@@ -98,7 +98,14 @@ _RUN_OPTIONS = (
         ),
         Option(
             "--partition-by",
-            "A column whose values become directories of a file sink.",
+            "A column whose values become directories of a file sink, or partitions of a table.",
+            value="COLUMN",
+            repeatable=True,
+        ),
+        Option(
+            "--merge-by",
+            "Merge into a table: the latest record of each key, by this column, becomes its row, and a tombstone "
+            "deletes it. Repeatable for keys of several columns.",
             value="COLUMN",
             repeatable=True,
         ),

@@ -100,6 +100,8 @@ def _values(args: Args) -> PipelineValues:
         values[name] = values.get(name, {}) | property_pairs(getattr(args, name.replace("-", "_")), name)
     if args.partition_by:
         values["partition-by"] = args.partition_by
+    if args.merge_by:
+        values["merge-by"] = args.merge_by
     if "from" in values and args.has_option("from"):
         values.pop("sources", None)
     return values

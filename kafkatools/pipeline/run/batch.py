@@ -29,6 +29,8 @@ from kafkatools.pipeline.run.reports import SplitReport, read_reports
 from kafkatools.pipeline.run.session import is_connected, is_ours, plain_error, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
+from kafkatools.pipeline.sinks.merge import TOMBSTONE, merge_rows
+from kafkatools.pipeline.sinks.table_versions import table_exists
 from kafkatools.pipeline.sources.pruning import Needs, prune
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.schema import METADATA_COLUMNS, RECORD_COLUMNS, spark_schema
@@ -42,6 +44,8 @@ Show = Callable[["DataFrame"], int]
 """Prints all rows of a table and returns their number."""
 
 ROWS = "rows"
+MERGE = "merge"
+"""The mode of a sink with merge columns."""
 _MASK = (1 << 64) - 1
 _RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 """Columns that are copied from topic to topic without SQL."""
@@ -273,6 +277,8 @@ def _decode(opening: Opening, source: Source, table: DataFrame) -> Table:
     query fails at the first one. With a manifest the observation also counts rows. `is_counting` False: no
     observation."""
     pipeline = opening.pipeline
+    if pipeline.sink.merge_by and source.uri.is_kafka and "value" in table.columns:
+        table = table.withColumn(TOMBSTONE, F.col("value").isNull())
     bad = []
     for part, decoder in (("key", source.key), ("value", source.value)):
         if decoder is not None and part in table.columns:
@@ -461,11 +467,13 @@ def sink_mode(spark: SparkSession, sink: Sink) -> tuple[str, bool]:
     uri = sink.uri
     if uri.kind == uris.ICEBERG:
         try:
-            has_content = bool(spark.catalog.tableExists(uri.target))
+            has_content = table_exists(spark, uri)
         except Exception as error:
             raise PipelineError(_unreadable(uri, error)) from error
     else:
         has_content = uri.kind not in (uris.TOPIC, uris.CONSOLE) and Directory(spark, uris.path_of(uri)).exists()
+    if sink.merge_by:
+        return MERGE, has_content
     return uris.chosen_mode(uri, sink.mode, has_content=has_content), has_content
 
 
@@ -477,6 +485,11 @@ def write_table(
     fails."""
     if sink.uri.kind == uris.CONSOLE:
         return show(table), None
+    if sink.merge_by:
+        try:
+            return merge_rows(spark, sink, table), None
+        except Exception as error:
+            raise PipelineError(_unreadable(sink.uri, error)) from error
     row_count = Observation()
     table = table.observe(row_count, F.count(F.lit(1)).alias(ROWS))
     directory = Directory(spark, path or uris.path_of(sink.uri)) if sink.uri.is_file else None
@@ -496,13 +509,14 @@ def _save(sink: Sink, mode: str, table: DataFrame, path: str | None) -> None:
     if path is not None:
         options["path"] = path
     if sink.uri.kind == uris.ICEBERG:
-        to_table = table.writeTo(sink.uri.target).options(**options)
         if mode == "append":
-            to_table.append()
-        elif mode == "overwrite":
-            to_table.using("iceberg").createOrReplace()
+            table.writeTo(sink.uri.target).options(**options).append()
+            return
+        new_table = uris.new_iceberg_table(table, sink.uri, options, sink.partition_by)
+        if mode == "overwrite":
+            new_table.createOrReplace()
         else:
-            to_table.using("iceberg").create()
+            new_table.create()
         return
     writer = table.write.format(form).options(**options).mode("append" if mode == "error" else mode)
     if sink.partition_by:

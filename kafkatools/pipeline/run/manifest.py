@@ -147,6 +147,7 @@ def identity(pipeline: Pipeline) -> PipelineIdentity:
             "uri": str(pipeline.sink.uri),
             "options": _public(pipeline.sink.options),
             "partition_by": list(pipeline.sink.partition_by),
+            **({"merge_by": list(pipeline.sink.merge_by)} if pipeline.sink.merge_by else {}),
         },
     }
 

@@ -24,6 +24,7 @@ from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import manifest as records
 from kafkatools.pipeline.run.batch import (
+    MERGE,
     RunResult,
     Show,
     partition_rows,
@@ -190,7 +191,7 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     uri = pipeline.sink.uri
 
     def begin() -> None:
-        if uri.kind != uris.CONSOLE:
+        if uri.kind != uris.CONSOLE and mode != MERGE:  # a merge that runs again changes nothing
             records.write_whole(records.journal_path(recording.path), {"writing": str(uri)})
 
     try:
@@ -242,7 +243,8 @@ def _write_streamed(spark: SparkSession, pipeline: Pipeline, result: RunResult, 
         rows = {}
         if result.files:
             rows = file_rows(spark, pipeline, uris.path_of(pipeline.sink.uri), [file.path for file in result.files])
-        records.write_whole(recording.path, _content(spark, pipeline, result, "append", recording, rows))
+        mode = MERGE if pipeline.sink.merge_by else "append"
+        records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, rows))
 
 
 # -- Content --
@@ -256,8 +258,8 @@ def _content(
     recording: Recording,
     rows: Mapping[str, int],
 ) -> ManifestContent:
-    """Build the manifest of a run; in mode append, merged with the manifest that the run resumes. `rows` maps output
-    files to their number of rows."""
+    """Build the manifest of a run; in modes append and merge, combined with the manifest that the run resumes. `rows`
+    maps output files to their number of rows."""
     by_name = {source.name: source for source in pipeline.sources}
     sources = [{**vars(source), "files": _source_files(spark, by_name[source.name])} for source in result.sources]
     files: list[FileContent] = [
@@ -281,7 +283,8 @@ def _content(
             "version": table_version(spark, pipeline.sink.uri),
         },
     }
-    return records.merge(recording.before, content) if recording.before is not None and mode == "append" else content
+    is_continued = recording.before is not None and mode in ("append", MERGE)
+    return records.merge(recording.before, content) if recording.before is not None and is_continued else content
 
 
 def file_rows(spark: SparkSession, pipeline: Pipeline, directory: str, files: list[str]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.storage import read_text
 from kafkatools.pipeline.types import PipelineValues
-from kafkatools.pipeline.uris import LOG, MODES, TOPIC, Cluster, Uri, parse_sink, parse_source
+from kafkatools.pipeline.uris import LOG, MODES, TABLE_FORMATS, TOPIC, Cluster, Uri, parse_sink, parse_source
 
 INPUT = "input"
 AVAILABLE_NOW = "available-now"
@@ -38,7 +38,7 @@ _TEXTS = (
 )  # fmt: skip
 _FLAGS = ("stream", "strict", "resume")
 _TABLES = ("from-option", "to-option", "conf")
-_LISTS = ("partition-by",)
+_LISTS = ("partition-by", "merge-by")
 KEYS = (*_TEXTS, *_FLAGS, *_TABLES, *_LISTS, "sources")
 """All keys of a pipeline file."""
 
@@ -72,14 +72,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Sink:
-    """The sink of a pipeline: its URI, save mode (None: not specified), writer options, partition columns and, for a
-    topic, its cluster."""
+    """The sink of a pipeline: its URI, save mode (None: not specified), writer options, partition columns, for a topic
+    its cluster, and the key columns by which rows are merged into a table (none: not merged)."""
 
     uri: Uri
     mode: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     partition_by: tuple[str, ...] = ()
     cluster: Cluster | None = None
+    merge_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ def pipeline_from(values: PipelineValues, clusters: Mapping[str, Cluster | None]
         _texts(values.get("to-option", {})),
         tuple(values.get("partition-by", ())),
         clusters.get(""),
+        tuple(values.get("merge-by", ())),
     )
     trigger = values.get("trigger")
     return Pipeline(
@@ -184,8 +186,19 @@ def _check_values(values: PipelineValues) -> None:
         raise PipelineError(f"--mode must be one of {', '.join(MODES)}, not '{values['mode']}'")
     if values.get("resume") and not values.get("manifest"):
         raise PipelineError("--resume needs --manifest FILE, which records the offsets to continue from")
+    _check_merge(values)
     _check_sources(values)
     _check_streaming(values)
+
+
+def _check_merge(values: PipelineValues) -> None:
+    if not values.get("merge-by"):
+        return
+    if values.get("mode"):
+        raise PipelineError(f"--merge-by and --mode {values['mode']} cannot be used together; omit --mode")
+    kind = str(values["to"]).partition(":")[0]
+    if kind not in TABLE_FORMATS:
+        raise PipelineError(f"--merge-by needs a table as the sink: --to delta:PATH or iceberg:TABLE, not {kind}:")
 
 
 def _check_sources(values: PipelineValues) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -32,10 +33,12 @@ from kafkatools.pipeline.run.batch import (
     query,
     read_reported,
     reports_directory,
+    sink_mode,
 )
 from kafkatools.pipeline.run.session import is_connected, was_interrupted
-from kafkatools.pipeline.run.spec import AVAILABLE_NOW, Pipeline, Source
+from kafkatools.pipeline.run.spec import AVAILABLE_NOW, Pipeline, Sink, Source
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
+from kafkatools.pipeline.sinks.merge import MicroBatch, ensure_mergeable, merge_rows
 from kafkatools.pipeline.sources.live import offsets as live_offsets
 from kafkatools.pipeline.types import PartitionContent
 
@@ -63,6 +66,8 @@ def run_stream(
             opening = Opening(spark, pipeline, reports)
             tables = {source.name: open_table(opening, source) for source in pipeline.sources}
             rows = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
+            if pipeline.sink.merge_by:
+                ensure_mergeable(pipeline.sink, rows.columns)
             counts = _Counts()
             broken_pipes: list[BrokenPipeError] = []
             streaming_query = _start(pipeline, rows, show, broken_pipes)
@@ -106,16 +111,16 @@ class Stopped(KeyboardInterrupt):
 
 
 def _ensure_appendable(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Raise PipelineError for a mode other than append, or if a file sink has content, the checkpoint is new and --mode
-    append is missing."""
+    """Raise PipelineError for a mode other than append, or if a file sink has content or a table exists, the checkpoint
+    is new and --mode append is missing. Rows can be merged into a table at any time."""
     sink = pipeline.sink
     if sink.mode not in (None, "append"):
         raise PipelineError(f"A stream can only append to its sink; --mode {sink.mode} cannot be used with --stream")
-    if not sink.uri.is_file or sink.mode == "append":
+    if sink.mode == "append" or sink.merge_by or not (sink.uri.is_file or sink.uri.is_table):
         return
     assert pipeline.checkpoint is not None
     has_checkpoint = Directory(spark, uris.absolute(pipeline.checkpoint)).exists()
-    if not has_checkpoint and Directory(spark, uris.path_of(sink.uri)).exists():
+    if not has_checkpoint and sink_mode(spark, replace(sink, mode="append"))[1]:
         raise PipelineError(
             f"{sink.uri} already exists, and there is no checkpoint in {pipeline.checkpoint}; --mode append adds to it"
         )
@@ -143,14 +148,25 @@ def _start(pipeline: Pipeline, rows: DataFrame, show: Show, broken_pipes: list[B
         writer = writer.trigger(availableNow=True)
     elif pipeline.trigger is not None:
         writer = writer.trigger(processingTime=f"{pipeline.trigger} seconds")
+    if sink.merge_by:
+        return writer.foreachBatch(lambda table, number: _merge_batch(sink, table, number)).start()
     if sink.uri.kind == uris.CONSOLE:
         return writer.foreachBatch(lambda table, _: _show_batch(show, table, broken_pipes)).start()
     options = {name: value for name, value in sink.options.items() if name not in modes}
+    if sink.uri.kind == uris.ICEBERG:  # else rows of a partitioned table would have to arrive sorted
+        options = {"fanout-enabled": "true", **options}
     form, options = uris.write_options(sink.uri, options, sink.cluster)
     writer = writer.format(form).options(**options)
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)
     return writer.toTable(sink.uri.target) if sink.uri.kind == uris.ICEBERG else writer.start()
+
+
+def _merge_batch(sink: Sink, table: DataFrame, number: int) -> None:
+    """Merge a micro-batch into the table, on Spark's thread."""
+    spark = table.sparkSession
+    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    merge_rows(spark, sink, table, MicroBatch(query_id, number) if query_id else None)
 
 
 def _show_batch(show: Show, table: DataFrame, broken_pipes: list[BrokenPipeError]) -> None:

@@ -31,6 +31,20 @@ def table_version(spark: SparkSession, uri: uris.Uri) -> int | None:
     return _delta_version(Directory(spark, uris.path_of(uri))) if uri.kind == uris.DELTA else None
 
 
+def table_exists(spark: SparkSession, uri: uris.Uri) -> bool:
+    """Return whether a Delta or Iceberg table exists. Raises PipelineError if a Delta directory cannot be listed;
+    Spark's exceptions pass through."""
+    if uri.kind == uris.ICEBERG:
+        return bool(spark.catalog.tableExists(uri.target))
+    return bool(Directory(spark, uris.path_of(uri)).log_names("_delta_log"))
+
+
+def refresh(spark: SparkSession, uri: uris.Uri) -> None:
+    """Forget what the session knows of an Iceberg table: its catalog caches tables for 30 s, and a stream commits
+    through a catalog of its own. Spark's exceptions pass through."""
+    spark.catalog.refreshTable(uri.target)
+
+
 def _delta_version(directory: Directory) -> int | None:
     commits = (_DELTA_COMMIT.fullmatch(name) for name in directory.log_names("_delta_log"))
     return max((int(commit["version"]) for commit in commits if commit is not None), default=None)
@@ -38,6 +52,7 @@ def _delta_version(directory: Directory) -> int | None:
 
 def _iceberg_snapshot(spark: SparkSession, uri: uris.Uri) -> int | None:
     try:
+        refresh(spark, uri)
         rows = spark.table(f"{uri.target}.refs").where("name = 'main'").select("snapshot_id").collect()
     except PySparkException as error:
         raise PipelineError(f"{uri}: {plain_error(error)}") from error

@@ -64,6 +64,11 @@ def test_a_url_stays_a_path_and_a_path_becomes_absolute(tmp_path: pathlib.Path) 
             "--trigger must be available-now or a number of seconds, not 'soon'",
         ),
         ({"resume": True}, "--resume needs --manifest FILE"),
+        ({"to": "json:x", "merge_by": ["key"]}, "--merge-by needs a table as the sink: --to delta:PATH or iceberg:"),
+        (
+            {"to": "delta:x", "merge_by": ["key"], "mode": "append"},
+            "--merge-by and --mode append cannot be used together; omit --mode",
+        ),
         ({"value": "xml"}, "--value must be one of binary, string, json, avro, protobuf, not 'xml'"),
         ({"value": "avro"}, "--value avro needs --value-schema FILE or --schema-registry URL"),
         ({"key_schema": "x"}, "--key-schema needs --key json, avro or protobuf"),

@@ -1,0 +1,152 @@
+"""Streams and merges into Delta and Iceberg tables, in one session of Spark 4.0.0: rows equal, none doubled."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.apache_kafka import Unavailable
+from support.embedded import embedded_broker
+from support.official_spark import QUICK, OfficialSpark, table_settings
+from support.requirements import require
+
+import kafkatools
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("official")]
+
+TABLES = ["delta:DIRECTORY/NAME", "iceberg:lake.db.NAME"]
+
+
+@pytest.fixture(scope="module")
+def spark4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark]:
+    try:
+        conf = QUICK | table_settings(tmp_path_factory.mktemp("warehouse"))
+    except Unavailable as missing:
+        require(str(missing))
+    with OfficialSpark(tmp_path_factory.mktemp("spark4"), conf=conf) as process:
+        yield process
+
+
+class Place:
+    """A broker, the Spark process and a directory."""
+
+    def __init__(self, spark4: OfficialSpark, bootstrap: str, directory: pathlib.Path) -> None:
+        self.spark4, self.bootstrap, self.directory = spark4, bootstrap, directory
+
+    def table(self, table: str, name: str) -> str:
+        return table.replace("DIRECTORY", str(self.directory)).replace("NAME", name)
+
+    def send(self, topic: str, *records: tuple[str | None, str | None], partition: int | None = None) -> None:
+        with kafkatools.Producer(bootstrap_servers=self.bootstrap) as producer:
+            for key, value in records:
+                producer.send(
+                    topic, None if value is None else value.encode(), key=None if key is None else key.encode(),
+                    partition=partition,
+                )  # fmt: skip
+
+    def kt(self, *words: str, status: int = 0) -> tuple[str, str]:
+        server = () if words[0] == "verify" else ("--bootstrap-server", self.bootstrap)
+        ran = self.spark4.call(run_there, words=[*words, *server], directory=str(self.directory))
+        assert ran[0] == status, ran
+        return ran[1], ran[2]
+
+    def rows(self, uri: str, columns: str) -> list[list[Any]]:
+        rows: list[list[Any]] = self.spark4.call(rows_there, uri=uri, columns=columns)
+        return rows
+
+
+@pytest.fixture(scope="module")
+def place(spark4: OfficialSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with embedded_broker(tmp_path_factory.mktemp("broker"), num_partitions="2") as bootstrap:
+        directory = tmp_path_factory.mktemp("place")
+        (directory / "n.ddl").write_text("n INT")
+        yield Place(spark4, bootstrap, directory)
+
+
+def run_there(spark: Any, words: list[str], directory: str) -> Any:
+    """Runs in the process, whose session the command shares."""
+    from support.kt import run_kt
+
+    ran = run_kt("pipeline", *words, cwd=directory)
+    return [ran.status, ran.out, ran.err]
+
+
+def rows_there(spark: Any, uri: str, columns: str) -> Any:
+    """Runs in the process: the table's rows."""
+    kind, _, target = uri.partition(":")
+    table = target if kind == "iceberg" else f"delta.`{target}`"
+    names = columns.split(", ")
+    return sorted([[row[name] for name in names] for row in spark.sql(f"SELECT {columns} FROM {table}").collect()])
+
+
+SQL = "SELECT CAST(key AS STRING) AS user, value.n AS n, partition, offset, timestamp, tombstone FROM input"
+
+
+def test_the_query_is_that_of_the_guide() -> None:
+    guide = pathlib.Path(__file__).parents[2] / "docs" / "pipeline.md"
+    assert f'--sql "{SQL}"' in guide.read_text()
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_topic_is_merged_by_key_and_a_resumed_run_merges_what_came_since(table: str, place: Place) -> None:
+    topic = f"merged-{table[:5]}"
+    uri, manifest = place.table(table, "merged"), str(place.directory / f"{topic}.json")
+    place.send(topic, ("a", '{"n":1}'), ("b", '{"n":2}'), ("a", '{"n":3}'), ("c", '{"n":4}'), ("c", None))
+    words = (
+        "run", "--from", f"topic:{topic}", "--value", "json", "--value-schema", "n.ddl", "--sql", SQL, "--to", uri,
+        "--merge-by", "user",
+    )  # fmt: skip
+    recorded = ("--manifest", manifest, "--resume")
+    _, told = place.kt(*words, *recorded)
+    assert told.splitlines()[-1] == f"{uri}: 5 rows"
+    assert place.rows(uri, "user, n") == [["a", 3], ["b", 2]]
+    place.send(topic, ("a", None), ("c", '{"n":5}'), ("b", "not JSON"))
+    place.kt(*words, *recorded)
+    assert place.rows(uri, "user, n") == [["b", None], ["c", 5]], "a value that cannot be decoded deletes nothing"
+    content = json.loads(pathlib.Path(manifest).read_text())
+    assert (content["sink"]["rows"], content["sink"]["mode"], content["sources"][0]["records"]) == (8, "merge", 8)
+    version = content["sink"]["version"]
+    place.kt(*words, *recorded)
+    assert json.loads(pathlib.Path(manifest).read_text())["sink"]["version"] == version, "nothing new, no commit"
+    checked, _ = place.kt("verify", manifest, "--bootstrap-server", place.bootstrap)
+    assert checked.endswith(f"8 records read, version {version} of {uri} written\n")
+    place.kt(*words, "--from-option", "endingOffsets=" + json.dumps({topic: {"0": 2, "1": 0}}))
+    assert ["b", None] in place.rows(uri, "user, n"), "older records replace nothing"
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("is_merge", [False, True])
+def test_a_stream_that_repeats_its_last_batch_doubles_nothing(table: str, is_merge: bool, place: Place) -> None:
+    """What Spark does after a kill between the commit of the table and that of the checkpoint."""
+    name = f"{'merge' if is_merge else 'append'}-{table[:5]}"
+    uri, manifest, checkpoint = place.table(table, f"s{is_merge}"), place.directory / f"{name}.json", f"state-{name}"
+    place.send(name, *[(f"k{at % 7}", f"v{at}") for at in range(20)])
+    words = (
+        "run", "--from", f"topic:{name}", "--from-option", "startingOffsets=earliest", "--to", uri, "--stream",
+        "--checkpoint", checkpoint, "--trigger", "available-now", "--manifest", str(manifest),
+        *(("--merge-by", "key") if is_merge else ("--partition-by", "partition")),
+    )  # fmt: skip
+    place.kt(*words)
+    place.send(name, *[(f"k{at % 7}", None if at in (34, 36, 38) else f"v{at}") for at in range(20, 40)])
+    place.kt(*words)
+    before = place.rows(uri, "partition, offset")
+    content = json.loads(manifest.read_text())
+    assert content["sink"]["rows"] == content["sources"][0]["records"] == 40
+    place.kt("verify", str(manifest), "--bootstrap-server", place.bootstrap)
+    if is_merge:
+        assert len(before) == 4, "of three of the seven keys the last record is a tombstone"
+    else:
+        assert len({tuple(row) for row in before}) == len(before) == 40
+
+    (place.directory / checkpoint / "commits" / "1").unlink()
+    (place.directory / checkpoint / "commits" / ".1.crc").unlink()
+    place.kt(*words)
+    assert place.rows(uri, "partition, offset") == before
+    assert json.loads(manifest.read_text())["sink"]["version"] == content["sink"]["version"], "no commit of the table"
+    if not is_merge:
+        asked = place.kt(*(word.replace(checkpoint, "new") for word in words[:-4]), status=1)[1]
+        expected = f"{uri} already exists, and there is no checkpoint in new; --mode append adds to it"
+        assert asked.splitlines()[0] == expected
