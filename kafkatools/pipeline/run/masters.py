@@ -1,12 +1,16 @@
 """Whether a Spark master answers, before a JVM is started for it.
 
-Spark tries a standalone master for 90 s and then reports half an error; a client of Spark Connect retries for longer.
-So the addresses of such a master are tried by TCP first. Masters without an address (local, yarn) are not tried.
+Spark tries a standalone master for 90 s and then reports half an error, also if another program listens on the port; a
+client of Spark Connect retries for longer. So the addresses of such a master are tried first: by TCP, and by a request
+that only a Spark master (a Connect server) answers in its protocol. Masters without an address (local, yarn) are not
+tried.
 """
 
 from __future__ import annotations
 
 import socket
+import struct
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from kafkatools.pipeline.errors import PipelineError
@@ -17,6 +21,17 @@ _CONNECT = "sc://"
 _CONNECT_PORT = 15002
 _KUBERNETES = "k8s://"
 _PORTS = {"https": 443, "http": 80}
+
+# Spark's RPC (org.apache.spark.network.protocol): the length of the whole frame, a type, the fields. A StreamRequest
+# for a file that no server has is answered without a line in the server's log, and before a client authenticates.
+_STREAM_REQUEST, _STREAM_FAILURE = 6, 8
+_STREAM = b"/files/kafkatools"
+_RPC_REQUEST = struct.pack(f">qBi{len(_STREAM)}s", 13 + len(_STREAM), _STREAM_REQUEST, len(_STREAM), _STREAM)
+_RPC_REPLY = struct.Struct(">qBi")
+
+# HTTP/2 (RFC 9113, section 3.4), which gRPC speaks: each side begins with a SETTINGS frame.
+_HTTP2_REQUEST = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_HTTP2_HEADER_BYTES, _HTTP2_SETTINGS = 9, 4
 
 
 def master_addresses(master: str) -> list[tuple[str, int]]:
@@ -38,18 +53,67 @@ def master_addresses(master: str) -> list[tuple[str, int]]:
     return []
 
 
-def ensure_reachable(master: str, timeout_s: float = _TIMEOUT_S) -> None:
-    """Raise PipelineError if none of the addresses of a master accepts a connection within `timeout_s` each."""
+def ensure_reachable(master: str, settings: Mapping[str, str] | None = None, timeout_s: float = _TIMEOUT_S) -> None:
+    """Raise PipelineError if none of the addresses of a master accepts a connection and answers as a Spark master
+    within `timeout_s` each. What listens with TLS (`spark.ssl.rpc.enabled` in `settings`, a token or use_ssl of Spark
+    Connect) only has to accept the connection."""
+    is_spark = _check_of(master, settings or {})
     problems = []
     for host, port in master_addresses(master):
         try:
-            socket.create_connection((host, port), timeout_s).close()
-            return
+            with socket.create_connection((host, port), timeout_s) as connection:
+                if is_spark is None or is_spark(connection):
+                    return
+            problems.append(f"{host}:{port}: what listens there is not {_speaker(master)}")
         except TimeoutError:
             problems.append(f"{host}:{port}: no answer within {timeout_s:g} s")
+        except ConnectionResetError:
+            problems.append(f"{host}:{port}: what listens there is not {_speaker(master)}")
         except OSError as error:
             problems.append(f"{host}:{port}: {error.strerror or error}")
     if problems:
         raise PipelineError(
             f"The Spark master {master} cannot be reached ({'; '.join(problems)}): check its address and that it runs"
         )
+
+
+def _speaker(master: str) -> str:
+    if master.startswith(_CONNECT):
+        return "a Spark Connect server without TLS (;use_ssl=true for one with TLS)"
+    return "a Spark master without TLS (spark.ssl.rpc.enabled=true for one with TLS; 7077 is its usual port)"
+
+
+def _check_of(master: str, settings: Mapping[str, str]) -> Callable[[socket.socket], bool] | None:
+    """Return the check of a connection's peer; None if it needs none or uses TLS."""
+    if master.startswith(_STANDALONE):
+        return None if settings.get("spark.ssl.rpc.enabled", "").lower() == "true" else _is_spark_rpc
+    if master.startswith(_CONNECT):
+        parameters = master.lower().partition(";")[2]
+        return None if "use_ssl=true" in parameters or "token=" in parameters else _is_http2
+    return None
+
+
+def _is_spark_rpc(connection: socket.socket) -> bool:
+    connection.sendall(_RPC_REQUEST)
+    reply = _receive(connection, _RPC_REPLY.size + len(_STREAM))
+    if len(reply) < _RPC_REPLY.size + len(_STREAM):
+        return False
+    _, kind, stream_bytes = _RPC_REPLY.unpack_from(reply)
+    return kind == _STREAM_FAILURE and stream_bytes == len(_STREAM) and reply.endswith(_STREAM)
+
+
+def _is_http2(connection: socket.socket) -> bool:
+    connection.sendall(_HTTP2_REQUEST)
+    header = _receive(connection, _HTTP2_HEADER_BYTES)
+    return len(header) == _HTTP2_HEADER_BYTES and header[3] == _HTTP2_SETTINGS
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    """Return `size` bytes, fewer if the peer closes the connection. Raises TimeoutError."""
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            break
+        data += part
+    return data

@@ -210,7 +210,7 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
             if shared.conf.isModifiable(name):
                 shared.conf.set(name, value)
         return shared
-    ensure_reachable(master)
+    ensure_reachable(master, settings)
     java = find_java(os.environ)  # noqa: TID251 - Spark's scripts read only the environment of this process
     os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))  # noqa: TID251
     spark_conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -36,11 +39,48 @@ def test_a_malformed_address_is_named() -> None:
         master_addresses("spark://a:port")
 
 
+SPARK_REPLY = b"\0\0\0\0\0\0\0\x4b\x08\0\0\0\x11/files/kafkatools\0\0\0\x29Stream '/files/kafkatools' was not found."
+"""What a standalone master of Spark 4.3.0 answers."""
+HTTP2_REPLY = b"\0\0\x06\x04\0\0\0\0\0\0\x03\x7f\xff\xff\xff"
+"""What a Connect server of Spark 4.3.0 answers: SETTINGS."""
+
+
+@contextlib.contextmanager
+def peer(reply: bytes | None) -> Iterator[int]:
+    """A port that answers each connection with the same bytes and closes it; None: it accepts and stays silent."""
+    connections = []
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                connections.append(connection)
+                if reply is not None:
+                    connection.recv(100)
+                    connection.sendall(reply)
+                    connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+    for connection in connections:
+        connection.close()
+
+
+def test_a_master_that_answers_is_reached_at_any_of_its_addresses() -> None:
+    with peer(SPARK_REPLY) as port:
+        ensure_reachable(f"spark://127.0.0.1:{port}")
+        ensure_reachable(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    with peer(HTTP2_REPLY) as port:
+        ensure_reachable(f"sc://127.0.0.1:{port}/;user_id=me")
+
+
 def test_a_master_that_refuses_is_told_at_once_with_each_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        ensure_reachable(f"spark://127.0.0.1:{port}")
-        ensure_reachable(f"spark://127.0.0.1:1,127.0.0.1:{port}")
     started = time.monotonic()
     with pytest.raises(PipelineError) as refused:
         ensure_reachable(f"spark://127.0.0.1:1,127.0.0.1:{port}")
@@ -49,6 +89,25 @@ def test_a_master_that_refuses_is_told_at_once_with_each_address() -> None:
         f"The Spark master spark://127.0.0.1:1,127.0.0.1:{port} cannot be reached (127.0.0.1:1: Connection refused; "
         f"127.0.0.1:{port}: Connection refused): check its address and that it runs"
     )
+
+
+@pytest.mark.parametrize("reply", [b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])
+@pytest.mark.parametrize(("scheme", "name"), [("spark", "a Spark master"), ("sc", "a Spark Connect server")])
+def test_another_program_on_the_port_is_told(scheme: str, name: str, reply: bytes) -> None:
+    with peer(reply) as port, pytest.raises(PipelineError, match=f"what listens there is not {name} without TLS"):
+        ensure_reachable(f"{scheme}://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("scheme", ["spark", "sc"])
+def test_a_port_that_accepts_and_stays_silent_is_told_after_the_timeout(scheme: str) -> None:
+    with peer(None) as port, pytest.raises(PipelineError, match="no answer within 0.1 s"):
+        ensure_reachable(f"{scheme}://127.0.0.1:{port}", timeout_s=0.1)
+
+
+def test_a_master_with_tls_only_has_to_accept() -> None:
+    with peer(None) as port:
+        ensure_reachable(f"spark://127.0.0.1:{port}", {"spark.ssl.rpc.enabled": "true"})
+        ensure_reachable(f"sc://127.0.0.1:{port}/;token=x")
 
 
 def test_waiting_is_told_after_four_seconds_and_each_minute() -> None:
