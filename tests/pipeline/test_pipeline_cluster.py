@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -132,3 +133,70 @@ def test_executors_without_the_package_get_it_with_its_dependencies(
     assert rows == offsets and int(rows) > 0
     assert is_compiled == str(kernel.COMPILED)
     assert str(cluster.directory) in place, "from the archive in the executor's directory"
+
+
+READ_TWICE = """
+import sys
+from pyspark.sql import SparkSession
+from kafkatools.pipeline.run.session import plain_error, register
+builder = SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
+for setting in sys.argv[3:]:
+    builder = builder.config(*setting.split("=", 1))
+spark = builder.getOrCreate()
+register(spark)
+table = spark.read.format("kafka-log").option("minPartitions", "12").load(sys.argv[2])
+print(table.count(), flush=True)
+sys.stdin.readline()
+while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 4:  # the driver is one of them
+    pass
+try:
+    for _ in range(20):
+        table.count()
+except Exception as error:
+    print(plain_error(error))
+"""
+
+
+def test_an_executor_that_joins_later_with_another_python_is_told(
+    cluster: SparkCluster, tmp_path: pathlib.Path
+) -> None:
+    """Its Python lacks the package, which the executors at the start have."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec "${{KT_TEST_PYTHON:-{sys.executable}}}" "$@"\n')
+    python.chmod(0o755)
+    log = shutil.copytree(recorded_segments.log_directory("plain-java"), tmp_path / "orders-0")
+    command = [sys.executable, "-c", READ_TWICE, cluster.master, str(log), *EXECUTOR, "spark.task.maxFailures=1"]
+    environ = {**cluster.environ, "PYSPARK_PYTHON": str(python)}
+    late = {"KT_TEST_PYTHON": bare_python(tmp_path / "bare"), "PYTHONPATH": ""}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        assert int(program.stdout.readline()) > 0
+        with cluster.late_worker(late):
+            told, _ = program.communicate("\n", timeout=700)
+    assert re.fullmatch(
+        r"The Python of the executor(s| on 127.0.0.1) has no kafkatools: install it there, or start the session anew, "
+        r"which sends it to executors that lack it\n",
+        told,
+    ), "Spark does not name the host in each error"
+
+
+def test_a_program_of_spark_submit_runs_on_its_master_and_not_in_cluster_mode(
+    cluster: SparkCluster, tmp_path: pathlib.Path
+) -> None:
+    """The program of docs/pipeline.md."""
+    (tmp_path / "kt.py").write_text("from kafkatools.__main__ import main\nmain()\n")
+    log = shutil.copytree(recorded_segments.log_directory("plain-java"), tmp_path / "orders-0")
+    submit = [f"{cluster.environ['SPARK_HOME']}/bin/spark-submit", "--master", cluster.master]
+    job = ["kt.py", "pipeline", "count", f"log:{log}", "--exact"]
+    settings = [word for setting in EXECUTOR for word in ("--conf", setting)]
+    environ = {**cluster.environ, "KT_HOME": str(tmp_path / "home")}
+    options = {"cwd": tmp_path, "env": environ, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([*submit, *settings, *job, "--json"], timeout=700, **options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["records"] > 0
+    assert f"Connecting to master {cluster.master}" in done.stderr
+    refused = subprocess.run([*submit, "--deploy-mode", "cluster", *job], timeout=700, **options)
+    assert refused.returncode != 0
+    assert "Cluster deploy mode is currently not supported for python applications on standalone" in refused.stderr

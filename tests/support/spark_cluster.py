@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 
 _ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")
-_REGISTERED = b"Successfully registered with master"
+_REGISTERED = re.compile(rb"(Successfully registered with master)")
 _DEADLINE_S = 300
 # A JVM that lives for seconds: little of it has to be fast.
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -42,10 +44,9 @@ class SparkCluster:
             self.master = self._said("master", _ADDRESS).decode()
             names = [f"worker{number}" for number in range(self._workers)]
             for name in names:
-                words = ("--host", "127.0.0.1", "--cores", "1", "--memory", "640m", "--work-dir", str(self.directory))
-                self._start(name, "org.apache.spark.deploy.worker.Worker", *words, self.master)
+                self._start_worker(name, self.environ)
             for name in names:
-                self._said(name, re.compile(b"(" + _REGISTERED + b")"))
+                self._said(name, _REGISTERED)
         except BaseException:
             self.stop()
             raise
@@ -56,6 +57,17 @@ class SparkCluster:
     ) -> None:
         self.stop()
 
+    @contextlib.contextmanager
+    def late_worker(self, environ: Mapping[str, str]) -> Iterator[None]:
+        """Another worker, whose executors have these variables of the environment besides."""
+        process = self._start_worker("late", {**self.environ, **environ})
+        try:
+            self._said("late", _REGISTERED)
+            yield
+        finally:
+            process.kill()
+            process.wait(30)
+
     def stop(self) -> None:
         """Ends all of it."""
         for process in reversed(self._processes):
@@ -63,12 +75,20 @@ class SparkCluster:
         for process in self._processes:
             process.wait(30)
 
-    def _start(self, name: str, java_class: str, *words: str) -> None:
+    def _start_worker(self, name: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        words = ("--host", "127.0.0.1", "--cores", "1", "--memory", "640m", "--work-dir", str(self.directory))
+        return self._start(name, "org.apache.spark.deploy.worker.Worker", *words, self.master, environ=environ)
+
+    def _start(
+        self, name: str, java_class: str, *words: str, environ: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         command = [f"{self.environ['SPARK_HOME']}/bin/spark-class", java_class, "--webui-port", "0", *words]
         with open(self.directory / f"{name}.log", "wb") as log:
-            self._processes.append(
-                subprocess.Popen(command, env=self.environ, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, env=environ or self.environ, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
+        self._processes.append(process)
+        return process
 
     def _said(self, name: str, pattern: re.Pattern[bytes]) -> bytes:
         """What a process says of itself; it is waited for."""

@@ -21,6 +21,7 @@ from kafkatools.pipeline.run.session import (
     ensure_can_start,
     is_connected,
     is_running,
+    is_submitted,
     open_session,
     plain_error,
     was_interrupted,
@@ -114,7 +115,8 @@ def starting(console: Console, master: str | None) -> Iterator[None]:
     if console.is_json or is_running():
         yield
         return
-    console.note(f"Starting Spark ({master or DEFAULT_MASTER}) ...")
+    default = "the master of spark-submit" if is_submitted() else DEFAULT_MASTER
+    console.note(f"Starting Spark ({master or default}) ...")
     with console.progress("Starting Spark"):
         yield
 

@@ -10,6 +10,7 @@ the executors that lack a compiled dependency.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import pathlib
 import re
@@ -21,15 +22,14 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.python_check import DEPENDENCIES
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+_log = logging.getLogger(__name__)
+
 PACKAGE = "kafkatools"
-DEPENDENCIES = {
-    "crc32c": "crc32c", "lz4": "lz4", "zstandard": "zstandard", "snappy": "python-snappy", "cramjam": "cramjam",
-}  # fmt: skip
-"""The modules that reading and writing records may import, and their distributions."""
 DECODERS = {"fastavro": "fastavro"}
 """Modules that decoding may import, sent if they are installed here."""
 ENVIRONMENT = ("pyarrow", "pandas", "numpy")
@@ -51,7 +51,10 @@ sys.modules["kafkatools"] = importlib.import_module("kafkatools")
 """
 _MISMATCH = re.compile(r"PYTHON_VERSION_MISMATCH\D*(?P<worker>3\.\d+)\D+(?P<driver>3\.\d+)")
 
-Fields = tuple[str, str, str, str, tuple[str, ...]]
+_MISSING = re.compile(r"No module named '(?P<module>kafkatools|pyarrow|pandas|numpy)\b")
+_LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \((?P<host>\S+) executor")
+
+Fields = tuple[str, str, str, str, tuple[str, ...], str]
 
 
 class Worker(NamedTuple):
@@ -62,6 +65,7 @@ class Worker(NamedTuple):
     build: str
     package_version: str
     missing: tuple[str, ...]
+    python_version: str
 
 
 _applications: set[str] = set()
@@ -74,22 +78,24 @@ def is_local(context: SparkContext) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def ship_package(context: SparkContext) -> None:
+def ship_package(context: SparkContext, tell: Callable[[str], object] = _log.warning) -> None:
     """Send this package and those dependencies that an executor lacks to all executors, once for each application; do
-    nothing if none lacks any. Raises PipelineError, which names hosts, paths of Python and modules, for what cannot be
-    sent."""
+    nothing if none lacks any. `tell` is called with a line for executors whose Python has another patch level. Raises
+    PipelineError, which names hosts, paths of Python and modules, for what cannot be sent."""
     application = str(context.applicationId)
     if is_local(context) or application in _applications:
         return
-    _send_what_is_missing(context)
+    _send_what_is_missing(context, tell)
     _applications.add(application)
 
 
-def _send_what_is_missing(context: SparkContext) -> None:
+def _send_what_is_missing(context: SparkContext, tell: Callable[[str], object]) -> None:
     here = _this_worker()
     modules = (PACKAGE, *DEPENDENCIES, *_installed(DECODERS), *ENVIRONMENT)
     workers = _workers(context, modules)
     ensure_environment(workers)
+    if line := patch_levels(workers, here):
+        tell(line)
     lacking = [worker for worker in workers if worker.missing or worker.package_version != here.package_version]
     if not lacking:
         return
@@ -158,15 +164,37 @@ def this_build() -> str:
     return _this_worker().build
 
 
-def version_mismatch(text: str) -> str | None:
-    """Return the line for an error of Spark about the versions of Python; None for any other error."""
-    found = _MISMATCH.search(text)
-    if found is None:
+def patch_levels(workers: Iterable[Worker], here: Worker) -> str | None:
+    """Return the line that names executors whose Python has another patch level than this process; None without any.
+    Spark allows that."""
+    others = [worker for worker in workers if worker.python_version != here.python_version]
+    if not others:
         return None
+    places = ", ".join(f"{worker.host} ({worker.python}, {worker.python_version})" for worker in others)
     return (
-        f"The executors have Python {found['worker']} and this process has Python {found['driver']}, but Spark needs "
-        f"the same minor version: set PYSPARK_PYTHON to the path of a Python {found['driver']} on the executors"
+        f"Python on executors has another patch level than here ({here.python_version}): {places}. Spark allows that; "
+        "functions of a --transform may behave differently there"
     )
+
+
+def worker_failure(text: str) -> str | None:
+    """Return the line for an error of Spark about the Python of an executor: another minor version, or no module that
+    each worker needs. None for any other error."""
+    lost = _LOST_TASK.search(text)
+    place = f"The Python of the executor on {lost['host']}" if lost else "The Python of the executors"
+    mismatch = _MISMATCH.search(text)
+    if mismatch is not None:
+        return (
+            f"{place} is {mismatch['worker']} and this process has Python {mismatch['driver']}, but Spark needs the "
+            f"same minor version: set PYSPARK_PYTHON to the path of a Python {mismatch['driver']} on the executors"
+        )
+    missing = _MISSING.search(text)
+    if missing is None:
+        return None
+    remedy = f"install it there (pip install {missing['module']}), or set PYSPARK_PYTHON to a Python that has it"
+    if missing["module"] == PACKAGE:
+        remedy = "install it there, or start the session anew, which sends it to executors that lack it"
+    return f"{place} has no {missing['module']}: {remedy}"
 
 
 def use_own_python(context: SparkContext) -> None:
@@ -194,16 +222,16 @@ def _probe() -> Callable[[tuple[str, ...]], Fields]:
         import socket
         import sys
         import sysconfig
-        from importlib import metadata
+        from importlib import import_module
         from importlib.util import find_spec
 
         missing = tuple(name for name in modules if find_spec(name) is None)
         build = f"{sys.implementation.cache_tag} {sysconfig.get_platform()} {' '.join(platform.libc_ver())}"
         try:
-            version = metadata.version(modules[0])
-        except metadata.PackageNotFoundError:
+            version = str(import_module(f"{modules[0]}.version").__version__)
+        except ImportError:
             version = ""
-        return socket.gethostname(), sys.executable, build, version, missing
+        return socket.gethostname(), sys.executable, build, version, missing, platform.python_version()
 
     return describe
 
@@ -215,7 +243,7 @@ def _workers(context: SparkContext, modules: tuple[str, ...]) -> list[Worker]:
     try:
         found = context.parallelize(range(tasks), tasks).map(lambda _: describe(modules)).collect()
     except Exception as error:
-        line = version_mismatch(str(error))
+        line = worker_failure(str(error))
         if line is None:
             raise
         raise PipelineError(line) from None
@@ -240,8 +268,7 @@ def _installed(modules: dict[str, str]) -> list[str]:
 
 
 def _package_files(with_compiled: bool) -> Iterator[tuple[str, pathlib.Path]]:
-    """The files of this package by their names in the archive. The metadata is left out: executors compare versions of
-    installed packages only."""
+    """The files of this package by their names in the archive, without metadata."""
     root = pathlib.Path(__file__).parents[2]
     endings = (*_SOURCES, *_COMPILED) if with_compiled else _SOURCES
     for path in root.rglob("*"):

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kafkatools.core.install_command import install_command
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.executors import is_local
+from kafkatools.pipeline.run.executors import is_local, worker_failure
 from kafkatools.pipeline.run.masters import ensure_reachable
 from kafkatools.pipeline.run.waiting import tell_of_waiting
 
@@ -78,6 +78,11 @@ def is_running() -> bool:
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
+def is_submitted() -> bool:
+    """Return whether spark-submit runs this process: then there is a JVM already, with a master and settings."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: TID251 - where PySpark finds that JVM
+
+
 @functools.lru_cache
 def _java_version(path: str) -> int | None:
     """Return the major version of a Java executable; None if its output has none. Cached, since several callers ask."""
@@ -117,7 +122,7 @@ def ensure_can_start(master: str | None) -> None:
     ensure_installed()
     if (master or "").startswith("sc://"):
         return
-    if not is_running():
+    if not is_running() and not is_submitted():
         find_java(os.environ)  # noqa: TID251 - as open_session does
 
 
@@ -130,17 +135,19 @@ def open_session(
     tell: Callable[[str], object] | None = None,
 ) -> SparkSession:
     """Open a Spark session with the data sources `kafka-log` and `kt` registered (see `register`). `master` is a Spark
-    master URL, or sc://HOST for Spark Connect; None: `spark.master` of `conf`, else local[*].
+    master URL, or sc://HOST for Spark Connect; None: `spark.master` of `conf`, else that of spark-submit, else
+    local[*].
 
-    `conf` overrides the default settings. If the process has a SparkContext, that one is used: `master` and settings
-    that cannot change at run time are ignored. Spark Connect takes only `spark.sql.*`. `is_verbose` shows Spark's log
-    on stderr. `tell` is called with a line while jobs wait for executors, on another thread. Raises PipelineError if
-    the session cannot be opened, within seconds if the master does not answer.
+    `conf` overrides the settings of spark-submit, which override the defaults. If the process has a SparkContext, that
+    one is used: `master` and settings that cannot change at run time are ignored. Spark Connect takes only
+    `spark.sql.*`. `is_verbose` shows Spark's log on stderr. `tell` is called with a line while jobs wait for executors,
+    on another thread, and if executors have another patch level of Python. Raises PipelineError if the session cannot
+    be opened, within seconds if the master does not answer.
     """
     ensure_installed()
     if not is_verbose:
         _quiet_python()
-    settings = _DEFAULTS | dict(conf or {})
+    settings = _DEFAULTS | _submitted_settings() | dict(conf or {})
     master = master or settings.get("spark.master") or DEFAULT_MASTER
     if master.startswith("sc://"):
         ensure_reachable(master)
@@ -149,19 +156,20 @@ def open_session(
         session = _classic(app_name, master, settings, is_verbose)
         if tell is not None and not is_local(session.sparkContext):
             tell_of_waiting(session.sparkContext, tell)
-    register(session)
+    register(session, tell)
     return session
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, tell: Callable[[str], object] | None = None) -> None:
     """Register the data sources `kafka-log` and `kt` for `spark.read.format` on any Spark session. Repeated calls are
     harmless.
 
     Afterwards `df.write.format("kt").save()` appends without a mode, as with Spark's Kafka sink.
 
     Executors of a cluster get this package, and those of its dependencies that they lack, if they have the same Python
-    and platform. Workers of a local session run the Python of this process, unless PYSPARK_PYTHON names another. Raises
-    PipelineError if an executor lacks what cannot be sent, and if Spark refuses.
+    and platform. `tell` (default: a warning in the log) is called with a line if their Python has another patch level.
+    Workers of a local session run the Python of this process, unless PYSPARK_PYTHON names another. Raises PipelineError
+    if an executor lacks what cannot be sent, and if Spark refuses.
     """
     from kafkatools.pipeline.run.executors import ship_package, use_own_python
     from kafkatools.pipeline.sinks.save_mode import append_by_default
@@ -170,7 +178,7 @@ def register(spark: SparkSession) -> None:
 
     if not is_connected(spark):
         use_own_python(spark.sparkContext)
-        ship_package(spark.sparkContext)
+        ship_package(spark.sparkContext, *([] if tell is None else [tell]))
     for source in (KafkaLogDataSource, KtDataSource):
         try:
             spark.dataSource.register(source)
@@ -199,6 +207,16 @@ def activate(spark: SparkSession) -> None:
 # -- Starting --
 
 
+def _submitted_settings() -> dict[str, str]:
+    """Return the settings of spark-submit, with its files; empty in a process of its own or with a SparkContext."""
+    if not is_submitted() or is_running():
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
 def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose: bool) -> SparkSession:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
@@ -210,8 +228,9 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
             if shared.conf.isModifiable(name):
                 shared.conf.set(name, value)
         return shared
-    ensure_reachable(master, settings)
-    java = find_java(os.environ)  # noqa: TID251 - Spark's scripts read only the environment of this process
+    if not is_submitted():
+        ensure_reachable(master, settings)
+    java = "spark-submit" if is_submitted() else find_java(os.environ)  # noqa: TID251 - where Spark's scripts look
     os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))  # noqa: TID251
     spark_conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)
     for name, value in settings.items():
@@ -355,6 +374,8 @@ def plain_error(exception: BaseException) -> str:
     if isinstance(exception, PipelineError):
         return str(exception)
     text = _message(exception)
+    if (failure := worker_failure(text)) is not None:
+        return failure
     pipeline_errors = _PIPELINE_ERROR.findall(text)
     if pipeline_errors:
         return _one_line(_SQLSTATE.sub("", pipeline_errors[-1]))

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.python_check import PythonCheck
 from kafkatools.pipeline.sinks.columns import check_columns
 from kafkatools.pipeline.sinks.options import SinkOptions, read_options
 from kafkatools.pipeline.sinks.producers import closing_producer
@@ -65,6 +66,7 @@ class BatchWriter(DataSourceArrowWriter):
     written if a commit fails."""
 
     def __init__(self, options: SinkOptions) -> None:
+        self._check = PythonCheck()
         self.options = options
         self._run = uuid.uuid4().hex[:_RUN_CHARACTERS]
 
@@ -112,6 +114,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the epochs of a stream: exactly once, or at least once if `exactlyOnce` is false."""
 
     def __init__(self, options: SinkOptions) -> None:
+        self._check = PythonCheck()
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from kafkatools.pipeline.python_check import PythonCheck
 from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.options import SourceOptions, is_set, read_options
 from kafkatools.pipeline.sources.live.reader import LiveSplit, Task, read_split, splits_of
@@ -74,6 +75,7 @@ class LiveReader(DataSourceReader):
     """The batch reader of `kt`: plans offset ranges on the driver and reads them on executors."""
 
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
+        self._check = PythonCheck()
         self._schema = schema
         self._options = options
         self._bounds = options.bounds

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.pipeline.python_check import PythonCheck
 from kafkatools.pipeline.sources.live import offsets as live_offsets
 from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.offsets import JsonObject, JsonOffsets, OffsetRange, Offsets
@@ -45,6 +46,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The streaming reader of `kt`. The copy on the driver plans; the copies on executors only read."""
 
     def __init__(self, schema: StructType, options: SourceOptions, clock: Clock | None = None) -> None:
+        self._check = PythonCheck()
         self._schema = schema
         self._options = options
         self._clock = clock or SystemClock()

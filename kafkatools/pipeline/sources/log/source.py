@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from kafkatools.pipeline.python_check import PythonCheck
 from kafkatools.pipeline.sources import schema as columns
 from kafkatools.pipeline.sources.log.options import LogOptions, read_options
 from kafkatools.pipeline.sources.log.plan import plan_tasks
@@ -56,6 +57,7 @@ class LogReader(DataSourceReader):
     """The batch reader of `kafka-log`: splits segments on the driver and reads them on executors."""
 
     def __init__(self, options: LogOptions, schema: StructType) -> None:
+        self._check = PythonCheck()
         self._options = options
         self._schema = schema
         self._pushed = options.bounds

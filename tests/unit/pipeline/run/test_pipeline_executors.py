@@ -13,7 +13,7 @@ import pytest
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import executors
 
-WORKER = executors.Worker("host-1", "/usr/bin/python3", "cpython-311 linux-x86_64 glibc 2.36", "1.0", ())
+WORKER = executors.Worker("host-1", "/usr/bin/python3", "cpython-311 linux-x86_64 glibc 2.36", "1.0", (), "3.11.7")
 
 
 def test_executors_without_what_spark_needs_are_named() -> None:
@@ -24,16 +24,42 @@ def test_executors_without_what_spark_needs_are_named() -> None:
         executors.ensure_environment([WORKER, WORKER._replace(missing=("kafkatools", "pyarrow"))])
 
 
+LOST = "Task 0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (TID 7) (10.0.0.2 executor 1): "
+
+
 def test_another_version_of_python_is_told() -> None:
     text = (
         "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different "
         "version: 3.12 than that in driver: 3.11, PySpark cannot run with different minor versions."
     )
-    line = executors.version_mismatch(text)
+    line = executors.worker_failure(text)
     assert line is not None
-    assert line.startswith("The executors have Python 3.12 and this process has Python 3.11")
+    assert line.startswith("The Python of the executors is 3.12 and this process has Python 3.11")
     assert "PYSPARK_PYTHON" in line
-    assert executors.version_mismatch("java.io.IOException: no space") is None
+    told = executors.worker_failure(LOST + text)
+    assert told is not None and told.startswith("The Python of the executor on 10.0.0.2 is 3.12 and")
+    assert executors.worker_failure("java.io.IOException: no space") is None
+
+
+@pytest.mark.parametrize(
+    ("module", "remedy"),
+    [
+        ("kafkatools", "install it there, or start the session anew, which sends it to executors that lack it"),
+        ("pyarrow", "install it there (pip install pyarrow), or set PYSPARK_PYTHON to a Python that has it"),
+    ],
+)
+def test_a_module_that_an_executor_lacks_is_told_with_its_host(module: str, remedy: str) -> None:
+    told = executors.worker_failure(f"{LOST}Traceback ...\nModuleNotFoundError: No module named '{module}'")
+    assert told == f"The Python of the executor on 10.0.0.2 has no {module}: {remedy}"
+
+
+def test_patch_levels_that_differ_are_told() -> None:
+    assert executors.patch_levels([WORKER], WORKER) is None
+    told = executors.patch_levels([WORKER, WORKER._replace(host="host-2", python_version="3.11.2")], WORKER)
+    assert told is not None
+    assert told.startswith(
+        "Python on executors has another patch level than here (3.11.7): host-2 (/usr/bin/python3, 3.11.2)."
+    )
 
 
 def names_of(archive: str) -> set[str]:
