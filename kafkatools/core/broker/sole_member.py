@@ -1,6 +1,8 @@
 """The membership of a node alone: a quorum of one voter, whose controller the node calls directly.
 
-Rules: metadata records are committed and applied at once; at its end the node has nothing to hand over.
+Rules: metadata records are committed and applied at once; at its end the node has nothing to hand over. A failed
+metadata.log.dir outside of log.dirs ends the node, as it ends one of Apache Kafka; `DirectoryKeeper` sees to one that
+is among several log directories.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from kafkatools.core.broker.metadata.cluster_settings import listeners_of
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.metadata.image_records import image_records
+from kafkatools.core.broker.metadata.metadata_log import MetadataLog
 from kafkatools.core.broker.metadata.producer_ids import ProducerIds
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
 from kafkatools.core.broker.metadata.quorum.raft_log import RaftLog
@@ -23,7 +26,7 @@ from kafkatools.core.broker.metadata.quorum.voter_set import EndPoint as QuorumE
 from kafkatools.core.broker.replicas.replica_manager import ReplicaManager
 from kafkatools.core.broker.security.listener_security import PROTOCOLS
 from kafkatools.core.config import Config
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.format.checkpoints import read_partition_metadata
 from kafkatools.core.log.format.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from kafkatools.core.log.partition.log_directory import LogDirectory
@@ -40,6 +43,23 @@ def _controller_end_point(config: Config, address: tuple[str, int]) -> QuorumEnd
     points = listeners_of(config) if names and config.is_explicit("listeners") else ()
     point = next((point for point in points if point.name == name and point.port), None)
     return QuorumEndPoint(name, *address if point is None else (point.advertised_host, point.advertised_port))
+
+
+class _MetadataDisk:
+    """The worker that ends the node after a disk error of its metadata log."""
+
+    def __init__(self, metadata_log: MetadataLog, path: str) -> None:
+        self._log, self._path = metadata_log, path
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """Time in ms at which `tick` must run: 0 after a disk error."""
+        return None if self._log.failure is None else 0
+
+    def tick(self, now_ms: int) -> None:  # noqa: ARG002 - as other workers
+        """Raise KafkaStorageError after a disk error."""
+        if self._log.failure is not None:
+            raise KafkaStorageError(f"Shutdown broker because the metadata log dir {self._path} has failed")
 
 
 class SoleMember:
@@ -59,6 +79,9 @@ class SoleMember:
         own = (home.directories.metadata_id, _controller_end_point(home.config, address))
         self.quorum = SoleVoter(self._node_id, address, self._log, store, *own)
         self.broker_epoch = -1
+        path = home.directories.metadata_path
+        if home.logs.find_directory(path) is None:
+            self.workers = (_MetadataDisk(home.metadata_log, path),)
 
         def take_producer_ids(on_block: Callable[[range], None]) -> None:
             on_block(home.controller.take_producer_ids(self._node_id, self.broker_epoch))

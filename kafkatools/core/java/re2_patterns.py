@@ -11,7 +11,7 @@ import functools
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from kafkatools.core.install_command import install_command
@@ -25,6 +25,8 @@ TOO_LARGE = "expression too large"
 NOT_TRANSLATED = f"not supported without the Python package google-re2 on the broker ({install_command('re2')})"
 # `re` reads it, but not as RE2 does: no class of others, `{,` is a text, and ranges of other letters have no case.
 _OTHER_MEANING = re.compile(r"\[:\^|\{,|\(\?[a-zA-Z]*i(?s:.*)\[[^\]]*[^\x00-\x7f]")
+_QUOTED = re.compile(r"\\Q(?P<text>.*?)(?:\\E|\Z)|\\.", re.DOTALL)
+_FIRST_FLAGS = re.compile(r"\(\?(?P<on>[imsU]*)-(?P<off>[imsU]+)\)")
 _POSIX_CLASSES = {
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
@@ -99,10 +101,10 @@ def compile_re2(pattern: str) -> Matcher:
 def compile_translated(pattern: str) -> Matcher:
     """Compile a valid pattern without google-re2. Raises InvalidPattern if its syntax has no translation. With `(?i)`
     only ASCII letters, and single letters that have one other case, match both cases."""
+    pattern = _FIRST_FLAGS.sub(_flags_that_stay, pattern, count=1) if _FIRST_FLAGS.match(pattern) else pattern
     if _OTHER_MEANING.search(pattern) is not None:
         raise InvalidPattern(NOT_TRANSLATED)
-    text = re.sub(r"\[:(\w+):\]", lambda match: _POSIX_CLASSES.get(match[1], match[0]), pattern)
-    text = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z")
+    text = "".join(_translated_parts(pattern))
     try:
         with warnings.catch_warnings():  # that `re` may change the meaning of `[[` and `&&`
             warnings.simplefilter("ignore", FutureWarning)
@@ -111,3 +113,26 @@ def compile_translated(pattern: str) -> Matcher:
         raise InvalidPattern(NOT_TRANSLATED) from None
     except (TooComplex, RecursionError, OverflowError):
         raise InvalidPattern(TOO_LARGE) from None
+
+
+def _flags_that_stay(match: re.Match[str]) -> str:
+    """The flags at the beginning of a pattern without those that are turned off: there they are off anyway."""
+    flags = "".join(flag for flag in match["on"] if flag not in match["off"])
+    return f"(?{flags})" if flags else ""
+
+
+def _translated_parts(pattern: str) -> Iterator[str]:
+    r"""Yield a pattern in the syntax of `re`, part by part: \Q...\E quotes the characters between them, and without \E
+    all to the end. A class has no quotes: RE2/J takes \Q in it for an error."""
+    begin = 0
+    for quoted in _QUOTED.finditer(pattern):
+        if quoted["text"] is not None:
+            yield _translated(pattern[begin : quoted.start()])
+            yield re.escape(quoted["text"])
+            begin = quoted.end()
+    yield _translated(pattern[begin:])
+
+
+def _translated(part: str) -> str:
+    text = re.sub(r"\[:(\w+):\]", lambda match: _POSIX_CLASSES.get(match[1], match[0]), part)
+    return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z")

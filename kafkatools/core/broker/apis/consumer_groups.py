@@ -132,7 +132,7 @@ def _describe(node: GroupContext, request: Request, group_id: str) -> Fields:
     if not group_id:
         raise InvalidGroupId()
     node.groups.ensure_active(group_id)
-    group = node.groups.groups.get(group_id)
+    group = node.groups.replicated.of(group_id)
     if not isinstance(group, ConsumerGroup):
         raise GroupIdNotFound(f"Group {group_id} {'not found' if group is None else 'is not a consumer group'}.")
     ensure_may_see(node, request, group.topics_of(group.members.values()))

@@ -45,7 +45,7 @@ def handle_list_groups(node: GroupContext, request: Request) -> Response:
             "group_state": group.state_name,
             "group_type": group.group_type,
         }
-        for group in paced(list(node.groups.groups.values()))
+        for group in paced(list(node.groups.replicated.all()))
         if (not states or group.state_name.lower() in states)
         and (not types or group.group_type in types)
         and (is_all_shown or node.authorize(request, DESCRIBE, GROUP, group.group_id))
@@ -77,7 +77,7 @@ def _not_described(group_id: str, error_code: int, message: str | None = None, s
 
 
 def _describe(node: GroupContext, version: int, group_id: str) -> Fields:
-    group = node.groups.groups.get(group_id)
+    group = node.groups.replicated.of(group_id)
     if not isinstance(group, Group):
         dead = GroupState.DEAD.value
         if version < FIRST_VERSION_OF_NOT_FOUND:

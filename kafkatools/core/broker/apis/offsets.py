@@ -179,7 +179,8 @@ def handle_offset_fetch(node: GroupContext, request: Request) -> Response:
     A partition without a committed offset has offset -1. From version 7 on a client may require stable offsets:
     UNSTABLE_OFFSET_COMMIT marks partitions that an open transaction commits. In a cluster of several such a response
     waits until all records of the groups are replicated. Any other comes at once from the replicated state
-    (GroupCoordinatorService.fetchOffsets). From version 9 on a member of a consumer group sends its epoch.
+    (GroupCoordinatorService.fetchOffsets). From version 9 on a member of a consumer group sends its epoch, which is
+    compared with the same state.
     """
     entity = request.decode()
     version = request.version
@@ -215,7 +216,7 @@ class _Fetch:
     def __init__(self, node: GroupContext, request: Request, group_id: str, is_stable: bool) -> None:
         self._node = node
         self._request = request
-        self._group_id = group_id
+        self._group_id, self._is_stable = group_id, is_stable
         offsets = node.groups.offsets
         group_offsets = offsets.of_group(group_id) if is_stable else offsets.committed_of_group(group_id)
         # A commit may change the group between two slices.
@@ -228,7 +229,7 @@ class _Fetch:
         """The group's part of the response for these topics, or all (None); with an error if it may not be read."""
         try:
             self._node.authorize_or_raise(self._request, DESCRIBE, GROUP, self._group_id)
-            self._node.groups.ensure_may_fetch(self._group_id, member_id, member_epoch)
+            self._node.groups.ensure_may_fetch(self._group_id, member_id, member_epoch, is_stable=self._is_stable)
         except KafkaError as error:
             return self.refused(requested, coordinator_error_code(error))
         topics = self._all_topics() if requested is None else [self._topic(topic) for topic in paced(requested)]

@@ -171,7 +171,7 @@ def _description(node: StreamsContext, request: Request, group_id: str) -> Field
 
 
 def _describe(node: StreamsContext, request: Request, group_id: str) -> Fields:
-    group = node.groups.streams.find(group_id)
+    group = node.groups.streams.checked(group_id, node.groups.replicated.of(group_id))
     topology, configured = group.topology, group.configured
     described: Fields | None = None
     if topology is not None:

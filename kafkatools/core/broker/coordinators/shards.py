@@ -6,9 +6,9 @@ Rules:
 - After a resignation the partition is unloaded at once. Waiting requests get NOT_COORDINATOR once the metadata change
   is applied.
 - A write is visible to the next request at once, but it is reported only after it is replicated. `when_committed`
-  therefore waits until everything written to the partition so far is below the high watermark. Only OffsetFetch without
-  stable offsets reads the replicated state instead, without waiting. A broker that loses the partition forgets its
-  state, so a write that was never replicated was never reported.
+  therefore waits until everything written to the partition so far is below the high watermark. OffsetFetch without
+  stable offsets, ListGroups and the requests that describe groups read the replicated state instead, without waiting. A
+  broker that loses the partition forgets its state, so a write that was never replicated was never reported.
 - A broker without a cluster leads every partition, loads at start and never waits here.
 """
 

@@ -88,7 +88,9 @@ class MetadataLog:
         *,
         on_storage_error: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`on_storage_error` is called with each disk error on a node with several log directories."""
+        """`on_storage_error` is called with each disk error on a node with several log directories; the first one is
+        kept in `failure`."""
+        self.failure: Exception | None = None
         self.directory = f"{root}/{DIRECTORY}"
         self.snapshots = SnapshotStore(files, self.directory)
         self._files = files
@@ -114,7 +116,7 @@ class MetadataLog:
             )
         self.snapshots.remove_leftovers()
         self._log = PartitionLog(
-            self.directory, self._rules.log_config, self._files, DelayedTasks(), self._on_storage_error
+            self.directory, self._rules.log_config, self._files, DelayedTasks(), self._note_storage_error
         )
         self._log.load(0, 0, wall_ms, had_clean_shutdown=is_clean)
         ids = self.snapshots.ids()
@@ -135,6 +137,11 @@ class MetadataLog:
         start, ids = self.log.log_start_offset, self.snapshots.ids()
         if ids and ids[-1].offset >= start:
             self.snapshots.delete_before(SnapshotId(start, 0))
+
+    def _note_storage_error(self, error: Exception) -> None:
+        self.failure = self.failure or error
+        if self._on_storage_error is not None:
+            self._on_storage_error(error)
 
     def sync_every_append(self) -> None:
         """Sync every append to disk from now on, as Kafka does."""

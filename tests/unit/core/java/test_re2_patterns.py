@@ -54,6 +54,25 @@ def test_without_google_re2_a_pattern_matches_alike_or_is_refused() -> None:
                 differences.add(pattern)
     assert differences == OTHERWISE_WITHOUT_IT
     assert len(refused) < len(PATTERNS) / 4
+    assert refused.isdisjoint({r"\Qa.b\E", r"\Qa.b", r"a\Q.\Eb", "(?i-i)a", "(?-i)a"})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "others"),
+    [
+        (r"\Qa[:alpha:]\E", "a[:alpha:]", ["ab", "a:"]),
+        (r"\Qa\z\E", r"a\z", ["a"]),
+        (r"\Qab\E*", "abbb", ["abab"]),  # of the last character, as in RE2
+        (r"\\Q.\Q.\E[[:digit:]]", r"\Qx.1", [r"\Qxx1", r"\Q..a"]),
+        (r"orders\Q.eu\E(-[0-9]+)?", "orders.eu-12", ["orders-eu"]),
+        (r"(?i-s)a\QB\E", "Ab", ["xb"]),
+        (r"\Q\E", "", ["a"]),
+    ],
+)
+def test_quoted_text_is_text(pattern: str, name: str, others: list[str]) -> None:
+    for matcher in (compile_translated(pattern), compile_re2(pattern)):  # the second one by google-re2
+        assert matcher.fullmatch(name)
+        assert not any(map(matcher.fullmatch, others))
 
 
 def test_a_name_may_come_character_by_character() -> None:

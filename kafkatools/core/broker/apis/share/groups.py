@@ -77,7 +77,7 @@ def _description(node: ShareContext, request: Request, group_id: str) -> Fields:
 
 
 def _describe(node: ShareContext, request: Request, group_id: str) -> Fields:
-    group = node.groups.share.find(group_id)
+    group = node.groups.share.checked(group_id, node.groups.replicated.of(group_id))
     ensure_may_see(node, request, group.topics_of(group.members.values()))
     return {
         "group_id": group_id,

@@ -32,6 +32,7 @@ from kafkatools.core.broker.coordinators.groups.offset_records import CommittedO
 from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic, Producer
 from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress
+from kafkatools.core.broker.coordinators.groups.replicated_groups import ReplicatedGroups
 from kafkatools.core.broker.coordinators.groups.requests import (
     Fields,
     JoinRequest,
@@ -115,6 +116,8 @@ class GroupCoordinator:
         self.streams = StreamsGroups(self.groups, streams_settings, topics, store, self._course.timer, clock)
         self._settings: tuple[MemberTimes, ...] = (consumer_settings, share_settings, streams_settings)
         self.ensure_active = ensure_active
+        self.replicated = ReplicatedGroups(self.groups, progress)
+        store.on_group_append = self.replicated.note_append
 
     def configure(self, config: Config) -> None:
         """Apply the broker's current settings to groups that have none of their own."""
@@ -187,7 +190,7 @@ class GroupCoordinator:
         if existing is not None:
             self.consumer.give_way(existing)
         group = Group(request.group_id, self.clock.wall_ms())
-        self._store.append(group.group_id, [group_records.group_metadata(group, {})])
+        self._store.append_change(group.group_id, [group_records.group_metadata(group, {})])
         self.groups[group.group_id] = group
         return group
 
@@ -367,12 +370,19 @@ class GroupCoordinator:
             self._course.reschedule_session(group, member)
         return None
 
-    def ensure_may_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+    def _ensure_exists(self, group_id: str) -> None:
+        """Create a classic group without members for offsets that were written, if there is no group."""
+        if group_id not in self.groups:
+            self.replicated.note_append(group_id)
+            self.groups[group_id] = Group(group_id, self.clock.wall_ms())
+
+    def ensure_may_fetch(self, group_id: str, member_id: str | None, member_epoch: int, *, is_stable: bool) -> None:
         """Check that a client may read a group's offsets. In a consumer or streams group, raises UnknownMemberId for an
         unknown member, StaleMemberEpoch or IllegalGeneration for another epoch. Other groups, also missing ones, are
-        only checked to be coordinated here. Raises NotCoordinator or CoordinatorLoadInProgress if not."""
+        only checked to be coordinated here. Without `is_stable` the replicated state of the group counts. Raises
+        NotCoordinator or CoordinatorLoadInProgress if another broker coordinates the group."""
         self.ensure_active(group_id)
-        group = self.groups.get(group_id)
+        group = self.groups.get(group_id) if is_stable else self.replicated.of(group_id)
         if isinstance(group, ConsumerGroup | StreamsGroup):
             group.ensure_may_fetch(member_id, member_epoch)
 
@@ -391,8 +401,7 @@ class GroupCoordinator:
             status = self._store.append(group_id, records)
         except (errors.MessageTooLarge, errors.RecordListTooLarge) as error:
             raise errors.InvalidCommitOffsetSize() from error
-        if group_id not in self.groups:
-            self.groups[group_id] = Group(group_id, self.clock.wall_ms())
+        self._ensure_exists(group_id)
         self.offsets.put_all(group_id, offsets)
         return status
 
@@ -410,8 +419,7 @@ class GroupCoordinator:
         KafkaError."""
         self.ensure_may_commit_transactional(group_id, identity, generation_id, [place for place, _ in offsets])
         status = write_pending(self._store, self.offsets.pending, group_id, producer, offsets, records)
-        if group_id not in self.groups:
-            self.groups[group_id] = Group(group_id, self.clock.wall_ms())
+        self._ensure_exists(group_id)
         return status
 
     def ensure_may_commit_transactional(
@@ -498,7 +506,7 @@ class GroupCoordinator:
     def _delete(self, group: AnyGroup) -> None:
         places = list(self.offsets.of_group(group.group_id))
         records = [offset_records.offset_tombstone(group.group_id, *place) for place in places]
-        self._store.append(group.group_id, [*records, *group.tombstones()])
+        self._store.append_change(group.group_id, [*records, *group.tombstones()])
         self.offsets.remove_group(group.group_id)
         self._keeper_of(group).forget(group)
 
@@ -544,6 +552,7 @@ class GroupCoordinator:
         for group in list(self.groups.values()):
             self._keeper_of(group).forget(group)
         self.offsets.clear()
+        self.replicated.release(lambda group_id: True)
         self.send_responses()
 
     # -- loading and unloading -------------------------------------------------------------------------------------
@@ -566,6 +575,7 @@ class GroupCoordinator:
             self._keeper_of(group).release(group)
             self.offsets.pending.forget(group.group_id)
         self.offsets.release(is_released)
+        self.replicated.release(is_released)
 
 
 def _differ(requested: str | None, current: str | None) -> bool:

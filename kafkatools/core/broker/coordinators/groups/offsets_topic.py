@@ -46,6 +46,8 @@ class OffsetsTopic(InternalTopic):
     """`__consumer_offsets` on this broker."""
 
     name = TOPIC
+    on_group_append: Callable[[str], None] = staticmethod(lambda group_id: None)
+    """Called with the group id after the append of a group's change, before the change is applied."""
 
     def _new_topic(self) -> NewTopic:
         config = self._host.config
@@ -81,6 +83,11 @@ class OffsetsTopic(InternalTopic):
             is_transactional=producer is not NO_PRODUCER,
         )
         return status
+
+    def append_change(self, group_id: str, records: Sequence[Record]) -> None:
+        """Append the records of a change of the group itself, not only of its offsets. Raises as `append`."""
+        self.append(group_id, records)
+        self.on_group_append(group_id)
 
     def partition_of(self, group_id: str) -> int:
         """The index of the `__consumer_offsets` partition that holds a group. Creates the topic if it is missing.

@@ -305,6 +305,18 @@ def test_without_the_metadata_or_any_directory_the_broker_ends(broker: Broker, f
     assert str(broker.ended) == message.format(*paths)
 
 
+def test_a_failed_metadata_directory_outside_of_the_log_directories_ends_the_broker(broker: Broker) -> None:
+    metadata, broker.paths = broker.paths[0], broker.paths[1:2]
+    broker.settings["metadata.log.dir"] = metadata
+    broker.start()
+    broker.create("t", 1)
+    broker.disk.broken = metadata
+    topic = {"name": "u", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    broker.client.socket.sendall(broker.client.frame(19, 5, {"topics": [topic], "timeout": 1000}))
+    eventually(lambda: broker.ended is not None, 10)
+    assert str(broker.ended) == f"Shutdown broker because the metadata log dir {metadata} has failed"
+
+
 def test_at_the_start_the_metadatas_directory_must_be_good(broker: Broker) -> None:
     broker.start().stop()
     broker.disk.broken = broker.paths[0]

@@ -80,7 +80,7 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
             *draft.last_records,
         ]
         if records:
-            self.store.append(group.group_id, records)
+            self.store.append_change(group.group_id, records)
         for change in draft.changes:
             group.apply(change)
         if draft.changes:

@@ -49,7 +49,7 @@ class ConsumerGroups:
 
     def give_way(self, group: ConsumerGroup) -> None:
         """Delete an empty consumer group so that a classic group can take its id. Raises a KafkaError."""
-        self.course.store.append(group.group_id, group.tombstones())
+        self.course.store.append_change(group.group_id, group.tombstones())
         self.course.forget(group)
 
     # -- topics ----------------------------------------------------------------------------------------------------

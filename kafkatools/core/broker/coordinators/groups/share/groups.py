@@ -13,7 +13,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kafkatools.core import errors
-from kafkatools.core.broker.coordinators.groups.any_group import GroupParts
+from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup, GroupParts
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH
 from kafkatools.core.broker.coordinators.groups.modern.modern_changes import (
     JOINING_EPOCH,
@@ -84,7 +84,11 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
     def find(self, group_id: str) -> ShareGroup:
         """The share group of this id. Raises GroupIdNotFound."""
-        group = self.groups.get(group_id)
+        return self.checked(group_id, self.groups.get(group_id))
+
+    @staticmethod
+    def checked(group_id: str, group: AnyGroup | None) -> ShareGroup:
+        """Return the group with this id if it is a share group. Raises GroupIdNotFound."""
         if group is None:
             raise errors.GroupIdNotFound(f"Group {group_id} not found.")
         if not isinstance(group, ShareGroup):
@@ -258,7 +262,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         changes. Raises a KafkaError."""
         if not changes:
             return
-        self.store.append(group.group_id, [change.record(group.group_id) for change in changes])
+        self.store.append_change(group.group_id, [change.record(group.group_id) for change in changes])
         for change in changes:
             group.apply(change)
         self.groups[group.group_id] = group

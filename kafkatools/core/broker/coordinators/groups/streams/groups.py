@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kafkatools.core import errors
 from kafkatools.core.broker.coordinators.groups import offset_records
-from kafkatools.core.broker.coordinators.groups.any_group import GroupParts
+from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup, GroupParts
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import LEAVE_GROUP_EPOCH
 from kafkatools.core.broker.coordinators.groups.requests import Fields
@@ -71,7 +71,11 @@ class StreamsGroups(GroupParts[StreamsGroupSettings]):
 
     def find(self, group_id: str) -> StreamsGroup:
         """The streams group of this id. Raises GroupIdNotFound."""
-        group = self.groups.get(group_id)
+        return self.checked(group_id, self.groups.get(group_id))
+
+    @staticmethod
+    def checked(group_id: str, group: AnyGroup | None) -> StreamsGroup:
+        """Return the group with this id if it is a streams group. Raises GroupIdNotFound."""
         if group is None:
             raise errors.GroupIdNotFound(f"Group {group_id} not found.")
         if not isinstance(group, StreamsGroup):
@@ -238,7 +242,7 @@ class StreamsGroups(GroupParts[StreamsGroupSettings]):
             records = [change.record(group.group_id) for change in draft.changes]
             if replaced is not None:
                 records.insert(0, offset_records.group_tombstone(group.group_id))
-            self.store.append(group.group_id, records)
+            self.store.append_change(group.group_id, records)
             for change in draft.changes:
                 group.apply(change)
             self.groups[group.group_id] = group
@@ -291,7 +295,7 @@ class StreamsGroups(GroupParts[StreamsGroupSettings]):
             group.group_epoch + 1, group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
         )
         changes = (*removal_of(member.member_id), epoch)
-        self.store.append(group.group_id, [change.record(group.group_id) for change in changes])
+        self.store.append_change(group.group_id, [change.record(group.group_id) for change in changes])
         for change in changes:
             group.apply(change)
         self._cancel_timers(group.group_id, member.member_id)

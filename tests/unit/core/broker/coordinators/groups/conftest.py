@@ -39,6 +39,9 @@ class MemoryStore:
             if value is not None:
                 self.values[key] = value
 
+    def append_change(self, group_id: str, records: Sequence[Record]) -> None:
+        self.append(group_id, records)
+
     def note_failure(self, error: Exception) -> None:
         self.noted.append(error)
 
