@@ -1,4 +1,4 @@
-# make demo | make test | make lint | make format | make docs | make bench | make soak | make history | make fuzz | make crash
+# make demo | make quick | make test | make lint | make format | make docs | make bench | make soak | make history | make fuzz | make crash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -21,7 +21,7 @@ KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo test test-registry test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash clean tools setup install-check lock
+.PHONY: environment demo quick test test-registry test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash clean tools setup install-check lock
 
 setup: $(STAMP)
 
@@ -37,11 +37,12 @@ $(VENV)/.created:
 # be installed in one after the other: its kernels are made in the source tree.
 dependencies: $(VENV)/.dependencies
 
+# Compiling all modules of these packages takes 30 s of processor time; Python compiles those that are imported.
 # What the lock file lacks, because pyproject.toml names more than at the last `make lock`, is installed from what its versions allow.
 $(VENV)/.dependencies: $(VENV)/.created pyproject.toml $(LOCK)
-	$(if $(LOCK),$(BIN)/pip install -q --require-hashes -r $(LOCK))
+	$(if $(LOCK),$(BIN)/pip install -q --no-compile --require-hashes -r $(LOCK))
 	$(BIN)/python .ci/requirements $(EXTRAS) > $(VENV)/requirements.txt
-	$(BIN)/pip install -q -r $(VENV)/requirements.txt
+	$(BIN)/pip install -q --no-compile -r $(VENV)/requirements.txt
 	@touch $@
 
 $(STAMP): $(VENV)/.dependencies setup.py $(wildcard kafkatools/core/*/_*.py kafkatools/core/*/_*.pxd)
@@ -64,6 +65,11 @@ tools: $(STAMP)
 	@sh .ci/ensure-tools
 	@! command -v krb5-config >/dev/null || $(BIN)/pip install -q $$($(BIN)/python .ci/requirements --only gssapi)
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
+
+# What one runs after each change: units and commands, without Java and without the tests that take more than five seconds. Three workers keep two cores busy.
+QUICK_WORKERS ?= 3
+quick: setup
+	$(BIN)/python .ci/pytest -n $(QUICK_WORKERS) --dist worksteal tests/unit tests/cli -m "not slow and not real_kafka" $(PYTEST_ARGS)
 
 # SMALL_STAGE=test-newest runs the small stage on the newest Python instead of $(PYTHON).
 SMALL_STAGE ?= test-small

@@ -148,7 +148,16 @@ def slow_tests_first(items: list[pytest.Item], workers: int) -> list[pytest.Item
     return [item for own in dealt for item in own]
 
 
+@pytest.hookimpl(tryfirst=True)  # a worker sends the names in the same hook
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Says when groups are not heeded: every worker would then start clusters of its own for the tests of a file."""
+    """Put the groups of --dist loadgroup into the names also with pytest 9.2, and fail when a name lacks its group.
+
+    pytest-xdist 3.8 writes the name with the group into `_nodeid`, and pytest 9.2 reads names from `_id`. Without the
+    groups every worker would start clusters of its own for the tests of a file.
+    """
+    for item in session.items:
+        named = getattr(item, "_nodeid", item.nodeid)
+        if named != item.nodeid:
+            item._id = type(item.id).parse(named)  # type: ignore[attr-defined]
     if getattr(session.config.option, "loadgroup", False) and not all("@" in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist does not keep tests together that share a cluster: which pytest is this?")
