@@ -71,10 +71,8 @@ QUICK_WORKERS ?= 3
 quick: setup
 	$(BIN)/python .ci/pytest -n $(QUICK_WORKERS) --dist worksteal tests/unit tests/cli -m "not slow and not real_kafka" $(PYTEST_ARGS)
 
-# SMALL_STAGE=test-newest runs the small stage on the newest Python instead of $(PYTHON).
-SMALL_STAGE ?= test-small
 test:
-	$(MAKE) $(SMALL_STAGE)
+	$(MAKE) test-small
 	$(MAKE) test-large
 	$(MAKE) test-alone
 
