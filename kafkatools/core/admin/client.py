@@ -37,7 +37,6 @@ from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import Metadata
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import BrokerRequest, BrokerResponse, Fields, Requester
-from kafkatools.core.net.telemetry import ensure_enabled, telemetry_of
 from kafkatools.core.net.transport import TransportFactory
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 from kafkatools.core.protocol.entities import Entity
@@ -116,7 +115,10 @@ class AdminClient(Closing):
         self.metrics = MetricsRegistry.of(settings, clock)
         network = NetworkMetrics(self.metrics, "admin-client")
         self.client = NetworkClient(settings, clock, metadata, transport_factory=transport_factory, metrics=network)
-        self.client.telemetry = telemetry_of(self.client, settings, self.metrics, clock)
+        if settings.enable_metrics_push:
+            from kafkatools.core.net.telemetry import TelemetrySender
+
+            self.client.telemetry = TelemetrySender(self.client, settings, self.metrics, clock)
         self._requester = Requester(self.client, clock, learns_nodes=not through_controllers)
         self.through_controllers = through_controllers
         self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
@@ -135,6 +137,8 @@ class AdminClient(Closing):
     def instance_id(self, timeout_ms: int | None) -> str | None:
         """Wait for the client instance id (KIP-714) and return it; None if no broker gave one within `timeout_ms`.
         Raises IllegalState with enable.metrics.push=false, KafkaError if the cluster is unreachable."""
+        from kafkatools.core.net.telemetry import ensure_enabled
+
         telemetry = ensure_enabled(self.client.telemetry)
         deadline_ms = self.deadline_ms(timeout_ms)
         if telemetry.instance_id is None and not telemetry.is_ended:

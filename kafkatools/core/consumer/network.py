@@ -40,7 +40,7 @@ from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import ClusterView, Metadata, Node, NodeEndpoint
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.net.requests import Fields, build_request
-from kafkatools.core.net.telemetry import ensure_enabled, telemetry_of
+from kafkatools.core.net.telemetry import TelemetrySender, ensure_enabled
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.steps import run
@@ -451,7 +451,8 @@ class ConsumerNetworkClient:
 
     def push_metrics(self, config: Config, member_id: Callable[[], str]) -> None:
         """Push the consumer's metrics from now on, if brokers ask for them; `member_id` as in TelemetrySender."""
-        self._client.telemetry = telemetry_of(self._client, config, self.metrics, self._clock, member_id)
+        if config.enable_metrics_push:
+            self._client.telemetry = TelemetrySender(self._client, config, self.metrics, self._clock, member_id)
 
     def instance_id(self, timeout_ms: int) -> Steps[str | None]:
         """Wait for the client instance id (KIP-714) and return it; None if no broker gave one within `timeout_ms`.

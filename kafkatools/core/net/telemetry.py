@@ -10,7 +10,6 @@ long as its connection is usable. A closing client pushes once more. `NetworkCli
 from __future__ import annotations
 
 import logging
-import random
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -82,14 +81,15 @@ class TelemetrySender:
         registry: MetricsRegistry,
         clock: Clock,
         member_id: Callable[[], str] = str,
-        jitter: Callable[[float, float], float] = random.uniform,
+        jitter: Callable[[], float] | None = None,
     ) -> None:
-        """`member_id()` returns the id of a consumer in its group, empty without one."""
+        """`member_id()` returns the id of a consumer in its group, empty without one. `jitter()` returns the factor of
+        the first push interval: 0.5 to 1.5 by default."""
         self._client = client
         self._config = config
         self._registry = registry
         self._clock = clock
-        self._jitter = jitter
+        self._jitter = jitter or _jitter
         self._log = ClientLog.of(_log, config)
         self._started_wall_ms = clock.wall_ms()
         self._collector: MetricsCollector | None = None
@@ -203,7 +203,7 @@ class TelemetrySender:
         self._settle()
         self._must_push = bool(subscription.metrics)
         interval_ms = subscription.interval_ms
-        self._wait(round(self._jitter(0.5, 1.5) * interval_ms) if self._must_push else interval_ms)
+        self._wait(round(self._jitter() * interval_ms) if self._must_push else interval_ms)
 
     def _handle_push(self, response: ClientResponse) -> None:
         if self._last_push_ends_ms is None and not self._has_failed(response):
@@ -276,11 +276,10 @@ def ensure_enabled(telemetry: TelemetrySender | None) -> TelemetrySender:
     return telemetry
 
 
-def telemetry_of(
-    client: Nodes, config: Config, registry: MetricsRegistry, clock: Clock, member_id: Callable[[], str] = str
-) -> TelemetrySender | None:
-    """Return the telemetry of a client; None with enable.metrics.push=false. `member_id` as in TelemetrySender."""
-    return TelemetrySender(client, config, registry, clock, member_id) if config.enable_metrics_push else None
+def _jitter() -> float:
+    import random
+
+    return random.uniform(0.5, 1.5)
 
 
 def _subscription(body: Entity) -> Subscription | None:

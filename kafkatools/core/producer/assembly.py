@@ -21,7 +21,7 @@ from kafkatools.core.metrics.sensor import Stats, counts, total
 from kafkatools.core.net.addresses import Resolver
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.network_client import NetworkClient
-from kafkatools.core.net.telemetry import telemetry_of
+from kafkatools.core.net.telemetry import TelemetrySender
 from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.producer_metadata import ProducerMetadata
 from kafkatools.core.producer.record_accumulator import AccumulatorSettings, RecordAccumulator
@@ -149,7 +149,8 @@ def assemble(
     client = NetworkClient(
         config, clock, metadata, config.client_id, resolver=resolver, metrics=NetworkMetrics(registry, "producer")
     )
-    client.telemetry = telemetry_of(client, config, registry, clock)
+    if config.enable_metrics_push:
+        client.telemetry = TelemetrySender(client, config, registry, clock)
     metrics = ProducerMetrics(registry)
     _add_gauges(metrics, pool, client)
     sender_settings = SenderSettings(

@@ -101,7 +101,7 @@ class Client:
         self.registry = MetricsRegistry.of(config, self.clock)
         self.sends = self.registry.sensor("producer-metrics", sums("record-send"))
         nodes = cast(Nodes, self.broker)
-        self.telemetry = TelemetrySender(nodes, config, self.registry, self.clock, jitter=lambda low, high: JITTER)
+        self.telemetry = TelemetrySender(nodes, config, self.registry, self.clock, jitter=lambda: JITTER)
 
     def turn(self, after_ms: int = 0) -> int:
         self.clock.advance_ms(after_ms)
