@@ -235,6 +235,7 @@ def test_frames_of_other_libraries_and_headers_for_all(kafka: Kafka) -> None:
 
 BAD: list[tuple[object, dict[str, Any], type[Exception], str]] = [
     ([1], {}, TypeError, "list is no Arrow data"),
+    ("topic", {}, TypeError, r"send_arrow\(table, 'topic'\)"),
     (pa.table({"text": ["a"]}), {}, ValueError, "no column 'value'; its columns are 'text'"),
     (pa.table({"value": ["a"]}), {"key": "id"}, ValueError, "no column 'id'"),
     (pa.table({"value": [1]}), {}, TypeError, "'value' is int64: cast it to string or binary"),

@@ -112,6 +112,8 @@ def _table(data: object) -> pa.Table:
         return pa.Table.from_batches([data])
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         return pa.table(data)
+    if isinstance(data, str):
+        raise TypeError(f"send_arrow takes the table before the topic: send_arrow(table, {data!r})")
     raise TypeError(
         f"{type(data).__name__} is no Arrow data: send a pyarrow Table or RecordBatch, or an object with "
         "__arrow_c_stream__ such as a DataFrame of Polars or pandas"
