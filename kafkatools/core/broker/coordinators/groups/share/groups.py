@@ -122,7 +122,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         members = group.members_with(updated)
         epoch = self._epoch(group, members, changes, bump=has_new_topics or request.member_id not in group.members)
         missing = self._make_states(group, members, epoch, changes)
-        member = self._assigned(group, updated, members, epoch, changes)
+        member = self._assigned(group, updated, members, epoch, changes, has_new_topics=has_new_topics)
         self.write(group, changes)
         group.is_refresh_due = False  # after the write: if it fails, the next heartbeat checks the topics again
         self._initialize_states(group, missing, epoch)
@@ -220,10 +220,13 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         members: Collection[ShareMember],
         epoch: int,
         changes: list[Change],
+        *,
+        has_new_topics: bool,
     ) -> ShareMember:
         """The member with its target assignment. The target is computed again for all members, and added to `changes`,
         if the group epoch is above the assignment epoch or `changes` has new state partitions, but not within
-        share.assignment.interval.ms of the last one."""
+        share.assignment.interval.ms of the last one. Topics that the member no longer subscribes to are left out at
+        once (Kafka's ShareGroupAssignmentBuilder)."""
         target = group.target.get(updated.member_id, NOTHING)
         states = next((change.partitions for change in changes if isinstance(change, StatePartitionsChange)), None)
         is_outdated = epoch > group.assignment_epoch or states is not None
@@ -245,9 +248,15 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
             target = targets[updated.member_id]
         else:
             epoch = group.assignment_epoch
-        if updated.member_epoch == epoch and updated.assigned == target:
+        has_new_epoch = updated.member_epoch != epoch
+        if not has_new_epoch and not has_new_topics:
             return updated
-        member = replace(updated, member_epoch=epoch, previous_member_epoch=updated.member_epoch, assigned=target)
+        subscribed = self.topics.ids_of(updated.subscribed_topic_names)
+        assigned = {topic_id: partitions for topic_id, partitions in target.items() if topic_id in subscribed}
+        if not has_new_epoch and updated.assigned == assigned:
+            return updated
+        previous_epoch = updated.member_epoch if has_new_epoch else updated.previous_member_epoch
+        member = replace(updated, member_epoch=epoch, previous_member_epoch=previous_epoch, assigned=assigned)
         changes.append(CurrentAssignmentChange(member.member_id, member))
         return member
 

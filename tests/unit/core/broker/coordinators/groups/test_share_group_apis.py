@@ -140,6 +140,21 @@ def test_a_group_is_assigned_again_after_the_assignment_interval(run_node: Calla
     assert time.monotonic() > begun + 0.5
 
 
+def test_a_topic_that_a_member_no_longer_subscribes_to_is_taken_from_it_at_once(run_node: Callable[..., Any]) -> None:
+    client = run_node({**SETTINGS, "group.share.assignment.interval.ms": "1000"}).connect()
+    create_topic(client)
+    client.call(19, 7, topics=[{"name": "other", "num_partitions": 1, "replication_factor": 1}], timeout=5000)
+    first = join(client)
+    assert partitions_of(first) == [0, 1]
+    changed = join(client, "a", first.member_epoch, subscribed_topic_names=["other"])
+    assert (partitions_of(changed), changed.member_epoch) == ([], first.member_epoch)
+    begun = time.monotonic()
+    while (beaten := join(client, "a", first.member_epoch)).assignment is None:
+        assert time.monotonic() < begun + 10
+        time.sleep(0.02)
+    assert (partitions_of(beaten), beaten.member_epoch) == ([0], first.member_epoch + 1)
+
+
 @pytest.mark.parametrize("durability", ["none", "fsync"])
 def test_what_is_acknowledged_outlives_the_node(run_node: Callable[..., Any], durability: str) -> None:
     running = run_node({**SETTINGS, "log.durability": durability})
