@@ -85,6 +85,7 @@ class Consumer(ConsumerBase):
         self._is_polling = False
         self._rebalancing: Rebalance | None = None
         self._close_deadline_ms = 0
+        self._gave_way_ms = -1
 
     def _new_client(self, config: Config, clock: Clock) -> ConsumerNetworkClient:
         return ConsumerNetworkClient(config, clock, self._resolver)
@@ -261,12 +262,18 @@ class Consumer(ConsumerBase):
         self._ensure_one_poll()
         self._is_polling = True
         try:
-            await asyncio.sleep(0)  # other tasks and turns run even if records are always there
+            await self._give_way()
             self._ensure_open()
             self._turns.start()
             return await run(steps, self._pause_poll)
         finally:
             self._is_polling = False
+
+    async def _give_way(self) -> None:
+        """Let other tasks and turns run once in a millisecond, also if records are always there."""
+        if self._clock.now_ms() != self._gave_way_ms:
+            await asyncio.sleep(0)
+            self._gave_way_ms = self._clock.now_ms()
 
     async def _run(self, steps: Steps[R]) -> R:
         self._ensure_open()

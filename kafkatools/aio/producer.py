@@ -10,12 +10,13 @@ A cancelled commit or abort of a transaction continues in the background, and th
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafkatools.aio.deliveries import RowsDelivery, TaskRecords
+from kafkatools.aio.deliveries import Delivery, RowsDelivery, TaskRecords
 from kafkatools.aio.names import LoopResolver
 from kafkatools.aio.turns import Turn, Turns, run
 from kafkatools.core.clock import Clock
@@ -24,15 +25,16 @@ from kafkatools.core.config.client_settings import Settings
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout, TransactionAborted
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.net.telemetry import ensure_enabled
+from kafkatools.core.producer._collect_kernel import OpenRows
 from kafkatools.core.producer.first_contact import MetadataSteps, MetadataWait
-from kafkatools.core.producer.futures import RecordMetadata, RowsRun, TopicPartition
+from kafkatools.core.producer.futures import NO_OFFSET, NO_TIMESTAMP, RecordMetadata, RowsRun, TopicPartition
 from kafkatools.core.producer.interceptors import ProducerInterceptor
 from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
 from kafkatools.core.producer.producer_base import INTERRUPTED_CLOSE_MS, Place, ProducerBase
 from kafkatools.core.producer.producer_batch import RowsSink
 from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
 from kafkatools.core.producer.record_appends import AppendResult
-from kafkatools.core.producer.serializers import AnySerializer
+from kafkatools.core.producer.serializers import AnySerializer, serialize_bytes
 from kafkatools.core.producer.unbatched.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -83,7 +85,12 @@ class Producer(ProducerBase):
         self._use_parts(None, self._resolver)
         self._turns = Turns(self._step, self.sender.client.fileno)
         self._outbox: Outbox[TaskRecords] = Outbox(self._accumulator.pool, self._append_known, self._max_block_ms)
+        self._open_rows = OpenRows(self._outbox.collected, threading.Lock(), Delivery)
+        self._wall_ms = 0  # the timestamp of records without one: when the last collection was begun
         self._has_interceptors = bool(interceptors)
+        self._is_plain = self._transactions is None
+        self._keeps_keys = self._key_serializer is serialize_bytes
+        self._keeps_values = self._value_serializer is serialize_bytes
         self._is_busy = False
         self._unfinished: _Unfinished | None = None
 
@@ -118,33 +125,34 @@ class Producer(ProducerBase):
         transaction of a transactional producer, and the error of a transaction that must be aborted. All other errors
         are in the future.
         """
-        loop = self._turns.start()
-        if headers or timestamp is not None or self._has_interceptors or not isinstance(record, str):
+        if type(record) is not str or headers or timestamp is not None or self._has_interceptors:
             if isinstance(record, str):
                 record = ProducerRecord(record, value, key, partition, timestamp, headers)
             return await self._send_record(record)
-        if self._is_closed or self._transactions is not None:
-            self._ensure_ready_to_send()
-        key_bytes, value_bytes = self._key_serializer(record, key), self._value_serializer(record, value)
-        future: asyncio.Future[RecordMetadata] = asyncio.Future(loop=loop)
-        outgoing = self._outbox.outgoing(record, partition)
-        if outgoing is None:
-            try:
-                outgoing = await self._open(record, partition)
-            except KafkaError as error:
-                self._fail_record(ProducerRecord(record, value, key, partition), future, error)
-                return future
+        key_bytes = None if key is None and self._keeps_keys else self._key_serializer(record, key)
+        value_bytes = value if type(value) is bytes and self._keeps_values else self._value_serializer(record, value)
         if type(value_bytes) is not bytes or key_bytes is not None:
             key_bytes, value_bytes = _fixed(key_bytes), _fixed(value_bytes)
-        outgoing.add_with(future, key_bytes, value_bytes)
-        return future
+        # Asking for the running loop is a system call. Collections are appended before their loop ends, so that one is
+        # open only on the client's loop, unless another thread has come.
+        if self._is_plain and get_ident() == self._turns.thread_id:
+            delivery = self._open_rows.accept(record, partition, key_bytes, value_bytes, self._wall_ms, None)
+            if delivery is not None:
+                return delivery  # type: ignore[return-value]
+        self._turns.start()
+        self._ensure_ready_to_send()
+        try:
+            outgoing = self._outbox.outgoing(record, partition) or await self._open(record, partition)
+        except KafkaError as error:
+            return self._failed_record(ProducerRecord(record, value, key, partition), error)
+        return outgoing.delivery(outgoing.add(key_bytes, value_bytes, self._wall_ms))
 
     async def _send_record(self, record: ProducerRecord) -> asyncio.Future[RecordMetadata]:
         """Queue a record with headers, a timestamp or interceptors."""
         if self._interceptors:
             record = self._interceptors.on_send(record)
         self._ensure_ready_to_send()
-        future: asyncio.Future[RecordMetadata] = asyncio.Future(loop=self._turns.start())
+        self._turns.start()
         try:
             key = self._key_serializer(record.topic, record.key)
             value = self._value_serializer(record.topic, record.value)
@@ -152,10 +160,9 @@ class Producer(ProducerBase):
             if outgoing is None:
                 outgoing = await self._open(record.topic, record.partition)
         except KafkaError as error:
-            self._fail_record(record, future, error)
-            return future
-        outgoing.add_with(future, _fixed(key), _fixed(value), record.timestamp, record.headers)
-        return future
+            return self._failed_record(record, error)
+        timestamp = self._wall_ms if record.timestamp is None else record.timestamp
+        return outgoing.delivery(outgoing.add(_fixed(key), _fixed(value), timestamp, record.headers))
 
     async def _open(self, topic: str, partition: int | None) -> TaskRecords:
         """Wait until records of a topic may be added. Raises IllegalState after close, KafkaError without metadata,
@@ -171,7 +178,7 @@ class Producer(ProducerBase):
                 await self._run(self._metadata_steps(topic, partition, self._max_block_ms))
                 continue
             now_ms = self.clock.now_ms()
-            outgoing = TaskRecords(topic, partition, self.clock.wall_ms(), self._interceptors)
+            outgoing = self._new_records(topic, partition)
             self._outbox.open(outgoing, now_ms)
             if not self._outbox.is_blocked:
                 self._turns.call_soon(self._append_all)
@@ -183,11 +190,18 @@ class Producer(ProducerBase):
         """Append the records that tasks have sent since the last turn."""
         self._outbox.append_all(self.clock.now_ms())
 
-    def _fail_record(self, record: ProducerRecord, future: asyncio.Future[RecordMetadata], error: KafkaError) -> None:
-        """Complete the future of a record that could not be queued. Raises errors of use and of serialization."""
+    def _new_records(self, topic: str, partition: int | None) -> TaskRecords:
+        self._wall_ms = self.clock.wall_ms()
+        return TaskRecords(topic, partition, self._interceptors, self._turns.start())
+
+    def _failed_record(self, record: ProducerRecord, error: KafkaError) -> asyncio.Future[RecordMetadata]:
+        """Return the future of a record that could not be queued. Raises errors of use and of serialization."""
         partition = UNKNOWN_PARTITION if record.partition is None else record.partition
-        callback = self._with_interceptors(partial(_settle, future)) if self._interceptors else partial(_settle, future)
-        self._failed_to_send(record, partition, callback, error)
+        self._failed_to_send(record, partition, None, error)
+        failed = self._new_records(record.topic, record.partition)
+        row = failed.add(None, None, self._wall_ms)
+        failed.complete(RowsRun(record.topic, partition, (row,), NO_OFFSET, NO_TIMESTAMP, error))
+        return failed.delivery(row)
 
     async def send_and_wait(
         self,
@@ -350,7 +364,7 @@ class Producer(ProducerBase):
         ensure_close_timeout(timeout_ms)
         if self._turns.is_started:
             self._turns.start()  # raises on another loop
-        self._is_closed = True
+        self._is_closed, self._is_plain = True, False
         deadline_ms = None if timeout_ms is None else self.clock.now_ms() + timeout_ms
         try:
             self._append_all()
@@ -535,13 +549,3 @@ class _Unfinished(NamedTuple):
 def _fixed(data: bytes | None) -> bytes | None:
     """Return data that cannot change before it is appended: a copy of a bytearray."""
     return data if data is None or type(data) is bytes else bytes(data)
-
-
-def _settle(future: asyncio.Future[RecordMetadata], metadata: RecordMetadata, error: Exception | None) -> None:
-    """Complete the future of a record, unless it was cancelled."""
-    if future.done():
-        return
-    if error is None:
-        future.set_result(metadata)
-    else:
-        future.set_exception(error)

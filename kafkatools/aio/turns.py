@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Generator
 from typing import NamedTuple, TypeVar
 
@@ -33,12 +34,14 @@ class Turn(NamedTuple):
 
 
 class Turns:
-    """The turns of one client. `step` runs one and does not wait; `fileno` is the client's selector."""
+    """The turns of one client. `step` runs one and does not wait; `fileno` is the client's selector. `thread_id`: the
+    thread of its event loop, -1 before `start`."""
 
     def __init__(self, step: Callable[[], Turn], fileno: Callable[[], int]) -> None:
         self._step = step
         self._fileno = fileno
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.thread_id = -1
         self._fd = -1
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False
@@ -54,6 +57,7 @@ class Turns:
         if self._loop is not None:
             raise IllegalState("The client was used on another event loop: create one client for each loop")
         self._loop = loop
+        self.thread_id = threading.get_ident()
         if not self._is_stopped:
             self._fd = self._fileno()
             loop.add_reader(self._fd, self._turn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from kafkatools.core.net.selector import READ
 from kafkatools.core.net.transport import MAX_BUFFERS, Buffer, Transport
 from kafkatools.core.protocol.frames import FrameReader
 
@@ -25,6 +26,7 @@ class Channel:
         self.is_trusted = False
         self.is_tcp_up = False
         self.events = 0
+        self._is_closed = False
         self._outgoing: deque[memoryview] = deque()
         self._reader = FrameReader(max_frame_bytes)
 
@@ -39,6 +41,10 @@ class Channel:
     def is_receiving(self) -> bool:
         """Return whether a part of a frame has arrived and the rest has not."""
         return self._reader.is_inside_a_frame
+
+    def has_only_part(self, events: int) -> bool:
+        """Return whether these events of the selector brought a part of a frame and nothing else."""
+        return events == READ and self.is_connected and not self._is_closed and self.is_receiving
 
     def send(self, buffers: list[Buffer]) -> int:
         """Queue the buffers of a frame and return their size in bytes; they must not change until `write` returns
@@ -93,5 +99,6 @@ class Channel:
 
     def close(self) -> None:
         """Close the connection and drop the queued frames."""
+        self._is_closed = True
         self._outgoing.clear()
         self.transport.close()

@@ -100,7 +100,7 @@ class NetworkClient:
         self._requests_due_ms = 0
         self.telemetry: TelemetrySender | None = None
         self.had_events = True
-        """Whether a socket was ready, or a request ended, in the last `poll`."""
+        """Whether in the last `poll` a request ended, or a socket brought more than a part of a response."""
         self._is_closed = False
         self._extra_nodes: dict[int, Node] = {}
 
@@ -291,7 +291,7 @@ class NetworkClient:
         self.handle_timed_out_requests(now)
         self.handle_idle_connections(now)
         responses = self._complete_responses()
-        self.had_events = bool(ready or responses)
+        self.had_events = bool(responses) or not all(channel.has_only_part(events) for channel, events in ready)
         return responses
 
     def delay_ms(self, now_ms: int) -> int:

@@ -53,6 +53,11 @@ class RowsRun(NamedTuple):
         return len(self.rows)
 
 
+def offset_at(run: RowsRun, position: int) -> int:
+    """Return the offset of a record by its position in a run, NO_OFFSET when unknown."""
+    return NO_OFFSET if run.base_offset == NO_OFFSET else run.base_offset + position
+
+
 class BatchError:
     """The error of a batch: `error` for all its records, or with `by_index` individual ones (KIP-467) and
     `default_error` for the other records."""

@@ -28,6 +28,7 @@ from kafkatools.core.producer.futures import (
     RecordFuture,
     RecordMetadata,
     RowsRun,
+    offset_at,
 )
 from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
 from kafkatools.core.producer.producer_batch import Callback, Payload, RowsSink
@@ -117,11 +118,6 @@ class _Results(ColumnsFuture):
 
 
 Completing = Callable[[QueuedRecords, RowsRun], None]
-
-
-def offset_at(run: RowsRun, position: int) -> int:
-    """Return the offset of a record by its position in a run, NO_OFFSET when unknown."""
-    return NO_OFFSET if run.base_offset == NO_OFFSET else run.base_offset + position
 
 
 class QueuedFuture(RowFuture, RecordFuture):
