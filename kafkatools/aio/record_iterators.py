@@ -6,8 +6,8 @@ cancelled at any record without losing or repeating one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import AsyncIterator, Iterable
+from typing import Protocol
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
@@ -15,7 +15,6 @@ from kafkatools.core.consumer.ends import Known, KnownEnds
 from kafkatools.core.consumer.record_iterator import PendingRecords, keep_before_ends
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import Timeout, UnknownTopicOrPartition
-from kafkatools.core.records._record_kernel import HeldIterator
 
 _POLL_MS = 1000
 _POLL_NEAR_THE_END_MS = 50
@@ -37,18 +36,6 @@ class Polled(Known, Protocol):
         """Move positions back to the first records that iterators have not yielded."""
 
 
-class _Ready(HeldIterator):
-    """The pending records, until there are none."""
-
-    if TYPE_CHECKING:
-
-        def __iter__(self) -> Iterator[ConsumerRecord]: ...
-
-    def fill(self) -> None:
-        """End the loop; a later one may find more."""
-        raise StopIteration
-
-
 class Records(AsyncIterator[ConsumerRecord]):
     """Iterator over polled records. Endless by default; with `idle_ms` it ends when no record arrived for that time."""
 
@@ -57,17 +44,18 @@ class Records(AsyncIterator[ConsumerRecord]):
     def __init__(self, consumer: Polled, pending: PendingRecords, idle_ms: int | None = None) -> None:
         self._consumer = consumer
         self._pending = pending
-        self._ready = _Ready(pending)
+        self._take = pending.take
         self._idle_ms = idle_ms
 
     def __aiter__(self) -> Records:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        while True:
-            for record in self._ready:
-                return record
+        record = self._take()
+        while record is None:
             await self._fill()
+            record = self._take()
+        return record
 
     async def _fill(self) -> None:
         now_ms = self._consumer.clock.now_ms

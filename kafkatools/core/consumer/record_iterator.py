@@ -68,13 +68,9 @@ class PendingRecords(HeldRecords):
         record of a partition."""
         self._held_back.setdefault(TopicPartition(record.topic, record.partition), record.offset)
 
-    def take(self) -> ConsumerRecord | None:
-        """Remove and return the next pending record, None when there is none."""
-        row = self.next_row
-        if row >= len(self.records):
-            return None
-        self.next_row = row + 1
-        return self.records[row]
+    if TYPE_CHECKING:
+
+        def take(self) -> ConsumerRecord | None: ...
 
     def offsets(self) -> dict[TopicPartition, int]:
         """Return the first pending or held-back offset of each partition that has one."""

@@ -19,6 +19,7 @@ cdef extern from *:
             Py_INCREF(fields[place]);
             PyTuple_SET_ITEM(record, place, fields[place]);
         }
+        PyObject_GC_UnTrack(record); /* text, numbers, bytes and tuples of these cannot lead back to the record */
         return record;
     }
     """

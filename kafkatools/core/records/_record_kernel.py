@@ -103,6 +103,14 @@ class HeldRecords:
         self.records: Sequence[object] = []
         self.next_row = 0
 
+    def take(self) -> object:
+        """Hand out the next record; None when there is none."""
+        row = self.next_row
+        if row >= len(self.records):
+            return None
+        self.next_row = row + 1
+        return self.records[row]
+
 
 class HeldIterator:
     """Hands out the records of `held`. Calls `fill` when there are none, which adds some or raises StopIteration."""
