@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -17,10 +18,23 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pages.Place]:
     place.stop()
 
 
+STATE = (
+    "kt topics --describe; kt cluster list-endpoints --include-fenced-brokers; "
+    "kt metadata-quorum describe --replication; tail -n 40 $KT_HOME/sandbox/nodes/*/node.log"
+)
+"""What says why a partition stays as it is."""
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_page_says_what_happens(place: pages.Place) -> None:
-    wrong = pages.differences(PAGE, place.run, pages.is_each_line_there)
+    def run(command: str) -> str:
+        try:
+            return place.run(command)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"$ {command}\ndoes not end\n{place.run(STATE)}")
+
+    wrong = pages.differences(PAGE, run, pages.is_each_line_there)
     assert not wrong, "\n\n".join(wrong)
 
 
