@@ -123,20 +123,25 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+# What takes most to start: all files with a test that uses one of these fixtures run in the same worker.
+SHARED = ("spark", "three_nodes")
+
+
 @pytest.hookimpl(tryfirst=True)  # the workers of xdist put the group into the names of the tests next
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --dist loadgroup the tests of a file stay together, as they share clusters, and all those that share the
-    Spark session; files that say so have a session of their own. Those of the pipeline take longest and begin first.
+    Spark session or the three brokers; files that say so have a session of their own. These groups and the pipeline
+    take longest and begin first.
     Otherwise each worker of xdist begins with its part of the slow tests: one that begins last lets the others wait."""
     if not getattr(config.option, "loadgroup", False):
         items[:] = slow_tests_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
         return
-    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    shared = {item.path: name for item in items for name in SHARED if name in getattr(item, "fixturenames", ())}
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("spark" if item.path in with_spark else str(item.path)))
+            item.add_marker(pytest.mark.xdist_group(shared.get(item.path, str(item.path))))
     pipeline = pathlib.Path(__file__).parent / "pipeline"
-    items.sort(key=lambda item: item.path.parent != pipeline)
+    items.sort(key=lambda item: (item.path.parent != pipeline, item.path not in shared))
 
 
 def slow_tests_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:

@@ -1,4 +1,4 @@
-"""Embedded brokers for the tests of the commands: in a process of its own, or one for all tests of a file."""
+"""Embedded brokers for the tests of the commands: of a test's own, or one for all tests of a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.denied_users import GuardedBroker, guarded_broker
 from support.embedded import embedded_broker
-from support.kt_process import BrokerProcess
+from support.kt_process import BrokerThread
 from support.live_groups import GroupClient
 
 StartBroker = Callable[..., str]
@@ -20,13 +20,13 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartBrok
 
     With KT_TEST_BOOTSTRAP=host:port that broker is used instead, to compare with another implementation.
     """
-    brokers: list[BrokerProcess] = []
+    brokers: list[BrokerThread] = []
 
     def start(settings: dict[str, str] | None = None) -> str:
         given = os.environ.get("KT_TEST_BOOTSTRAP")
         if given:
             return given
-        brokers.append(BrokerProcess(tmp_path_factory.mktemp("broker"), settings))
+        brokers.append(BrokerThread(tmp_path_factory.mktemp("broker"), settings))
         brokers[-1].start()
         return brokers[-1].bootstrap
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 
@@ -16,6 +17,13 @@ from support.embedded import WITHOUT_RETENTION
 from support.kt import run_kt
 from support.ports import free_port
 from support.waiting import eventually
+
+from kafkatools.core import config as tables
+from kafkatools.core.broker.node import Node, start_node
+from kafkatools.core.broker.node_setup import NodeSetup
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.config import Config
+from kafkatools.options import read_properties
 
 KT = (sys.executable, "-m", "kafkatools")
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -134,6 +142,27 @@ class BrokerProcess:
         )
         assert ran.returncode == 0, ran.stderr.decode()
         return ran.stdout.splitlines()
+
+
+class BrokerThread(BrokerProcess):
+    """The same node on a thread of this process, for tests that only use its address: 10 ms instead of half a second
+    of processor time."""
+
+    _node: Node | None = None
+
+    def start(self) -> None:
+        """Start the node; it listens when this returns."""
+        config = Config(tables.BROKER, read_properties(str(self._file)), allow_unknown=True)
+        self._node = start_node(NodeSetup(config, SystemClock()))
+        self._thread = threading.Thread(target=self._node.run, name="embedded-broker")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """The clean end, if it has started."""
+        if self._node is not None:
+            self._node.request_stop()
+            self._thread.join(START_S)
+            self._node.close()
 
 
 class Terminal:
