@@ -328,9 +328,9 @@ class Producer(ProducerBase):
     async def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
         """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
         broker's response up to `timeout_ms` (max.block.ms). None if none came in time, or if the brokers
-        take no metrics. Raises IllegalState with enable.metrics.push=false."""
+        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative."""
         self._ensure_open()
-        telemetry = ensure_enabled(self.sender.client.telemetry)
+        telemetry = ensure_enabled(self.sender.client.telemetry, timeout_ms)
         deadline_ms = self.clock.now_ms() + (self._max_block_ms if timeout_ms is None else timeout_ms)
         self._turns.start()
         self._turns.soon()

@@ -23,6 +23,7 @@ class Closing(ABC):
 
 
 def ensure_close_timeout(timeout_ms: int | None) -> None:
-    """Raise ValueError for a negative time-out of `close`, as Kafka's clients do; None stands for the default."""
+    """Raise ValueError for a negative time-out, of `close` for example, as Kafka's clients do; None stands for the
+    default."""
     if timeout_ms is not None and timeout_ms < 0:
         raise ValueError("The timeout cannot be negative.")

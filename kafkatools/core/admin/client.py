@@ -139,7 +139,7 @@ class AdminClient(Closing):
         Raises IllegalState with enable.metrics.push=false, KafkaError if the cluster is unreachable."""
         from kafkatools.core.net.telemetry import ensure_enabled
 
-        telemetry = ensure_enabled(self.client.telemetry)
+        telemetry = ensure_enabled(self.client.telemetry, timeout_ms)
         deadline_ms = self.deadline_ms(timeout_ms)
         if telemetry.instance_id is None and not telemetry.is_ended:
             self.refresh_cluster(timeout_ms)

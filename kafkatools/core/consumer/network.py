@@ -457,7 +457,7 @@ class ConsumerNetworkClient:
     def instance_id(self, timeout_ms: int) -> Steps[str | None]:
         """Wait for the client instance id (KIP-714) and return it; None if no broker gave one within `timeout_ms`.
         Raises IllegalState with enable.metrics.push=false."""
-        telemetry = ensure_enabled(self._client.telemetry)
+        telemetry = ensure_enabled(self._client.telemetry, timeout_ms)
         deadline_ms = self._clock.now_ms() + timeout_ms
         if telemetry.instance_id is None and not self._metadata.update_version:
             self._metadata.request_update()

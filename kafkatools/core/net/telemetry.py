@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.client_log import ClientLog
 from kafkatools.core.clock import Clock
+from kafkatools.core.closing import ensure_close_timeout
 from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     IllegalState,
@@ -269,8 +270,10 @@ class TelemetrySender:
         return not self.is_ended and now_ms < self._last_push_ends_ms
 
 
-def ensure_enabled(telemetry: TelemetrySender | None) -> TelemetrySender:
-    """Return the telemetry of a client. Raises IllegalState with enable.metrics.push=false."""
+def ensure_enabled(telemetry: TelemetrySender | None, timeout_ms: int | None) -> TelemetrySender:
+    """Return the telemetry of a client whose instance id is requested. Raises IllegalState with
+    enable.metrics.push=false, ValueError for a negative time-out."""
+    ensure_close_timeout(timeout_ms)
     if telemetry is None:
         raise IllegalState("Telemetry is not enabled. Set config `enable.metrics.push` to `true`.")
     return telemetry

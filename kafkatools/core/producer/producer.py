@@ -376,9 +376,9 @@ class Producer(PlainSends, ProducerBase):
     def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
         """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
         broker's response up to `timeout_ms` (max.block.ms). None if none came in time, or if the brokers
-        take no metrics. Raises IllegalState with enable.metrics.push=false."""
+        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative."""
         self._ensure_open()
-        telemetry = ensure_enabled(self.sender.client.telemetry)
+        telemetry = ensure_enabled(self.sender.client.telemetry, timeout_ms)
         settled = threading.Event()
         telemetry.call_when_settled(settled.set)
         self._wake()

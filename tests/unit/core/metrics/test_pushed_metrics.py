@@ -171,6 +171,21 @@ def test_without_a_subscription_or_with_pushes_off_nothing_is_pushed(broker: Emb
     assert pushes_of(broker, "none") + pushes_of(broker, "all-off") == []
 
 
+def test_instance_id_of_a_closed_client_or_with_a_negative_time_out_is_an_error(broker: EmbeddedBroker) -> None:
+    settings = {"bootstrap_servers": broker.bootstrap}
+    clients: list[Producer | Consumer | ShareConsumer | Admin] = [
+        Producer(**settings),
+        Consumer(**settings),
+        ShareConsumer(**settings, group_id="g"),
+    ]
+    for client in (*clients, Admin(**settings, enable_metrics_push=True)):
+        with pytest.raises(ValueError, match="negative"):
+            client.client_instance_id(-1)
+        client.close()
+        with pytest.raises(IllegalState):
+            client.client_instance_id()
+
+
 def test_a_broker_that_takes_no_metrics_gives_no_instance_id() -> None:
     with EmbeddedBroker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
         assert producer.client_instance_id() is None
