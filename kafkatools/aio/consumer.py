@@ -240,7 +240,8 @@ class Consumer(ConsumerBase):
     async def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
         """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
         broker's response up to `timeout_ms` (default.api.timeout.ms). None if none came in time, or if the brokers
-        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative."""
+        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative, and the error of
+        the connection when no broker is reachable."""
         return await self._run(self._client_instance_id(timeout_ms))
 
     # --- turns and waiting

@@ -328,12 +328,14 @@ class Producer(ProducerBase):
     async def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
         """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
         broker's response up to `timeout_ms` (max.block.ms). None if none came in time, or if the brokers
-        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative."""
+        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative, and the error of
+        the connection when no broker is reachable."""
         self._ensure_open()
         telemetry = ensure_enabled(self.sender.client.telemetry, timeout_ms)
-        deadline_ms = self.clock.now_ms() + (self._max_block_ms if timeout_ms is None else timeout_ms)
+        limit_ms = self._max_block_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self.clock.now_ms() + limit_ms
         self._turns.start()
-        self._turns.soon()
+        await self._run(self._contact_steps(limit_ms))
         while telemetry.instance_id is None and not telemetry.is_ended:
             remaining_ms = deadline_ms - self.clock.now_ms()
             if remaining_ms <= 0:

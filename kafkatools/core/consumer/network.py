@@ -456,16 +456,17 @@ class ConsumerNetworkClient:
 
     def instance_id(self, timeout_ms: int) -> Steps[str | None]:
         """Wait for the client instance id (KIP-714) and return it; None if no broker gave one within `timeout_ms`.
-        Raises IllegalState with enable.metrics.push=false."""
+        Raises IllegalState with enable.metrics.push=false, and the connection error as `ensure_contact`."""
         telemetry = ensure_enabled(self._client.telemetry, timeout_ms)
         deadline_ms = self._clock.now_ms() + timeout_ms
         if telemetry.instance_id is None and not self._metadata.update_version:
             self._metadata.request_update()
         while telemetry.instance_id is None and not telemetry.is_ended:
-            remaining_ms = deadline_ms - self._clock.now_ms()
-            if remaining_ms <= 0:
+            now_ms = self._clock.now_ms()
+            self.ensure_contact(now_ms)
+            if now_ms >= deadline_ms:
                 break
-            yield min(remaining_ms, _POLL_MS)
+            yield min(deadline_ms - now_ms, _POLL_MS)
         return telemetry.instance_id
 
     def push_last_metrics(self) -> Steps[None]:

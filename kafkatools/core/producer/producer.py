@@ -376,13 +376,16 @@ class Producer(PlainSends, ProducerBase):
     def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
         """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
         broker's response up to `timeout_ms` (max.block.ms). None if none came in time, or if the brokers
-        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative."""
+        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative, and the error of
+        the connection when no broker is reachable."""
         self._ensure_open()
         telemetry = ensure_enabled(self.sender.client.telemetry, timeout_ms)
+        limit_ms = self._max_block_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self.clock.now_ms() + limit_ms
+        self._run(self._contact_steps(limit_ms))
         settled = threading.Event()
         telemetry.call_when_settled(settled.set)
-        self._wake()
-        settled.wait((self._max_block_ms if timeout_ms is None else timeout_ms) / 1000)
+        settled.wait(max(0, deadline_ms - self.clock.now_ms()) / 1000)
         return telemetry.instance_id
 
     def flush(self) -> None:

@@ -121,7 +121,8 @@ class ShareConsumer(ShareConsumerBase):
     def client_instance_id(self, timeout_ms: int | None = None) -> str | None:
         """Return the id that the brokers' metrics of this client carry (KIP-714), as Kafka writes it. Waits for a
         broker's response up to `timeout_ms` (default.api.timeout.ms). None if none came in time, or if the brokers
-        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative."""
+        take no metrics. Raises IllegalState with enable.metrics.push=false, ValueError if negative, and the error of
+        the connection when no broker is reachable."""
         return self._client.run(self._client_instance_id(timeout_ms))
 
     # --- waiting and the end
