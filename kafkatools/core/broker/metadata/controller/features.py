@@ -13,6 +13,7 @@ from kafkatools.core.broker.metadata.batches import SUPPORTED_FEATURES
 from kafkatools.core.broker.metadata.feature_levels import DEPENDENCIES, METADATA_LEVELS, METADATA_VERSION
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.errors import InvalidUpdateVersion
+from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.metadata import FeatureLevelRecord
 
@@ -54,7 +55,8 @@ def update_records(
     by_name = {update.name: update for update in updates}
     proposed = {**levels, **{update.name: update.level for update in by_name.values()}}
     records = []
-    for update in by_name.values():
+    for name in hash_order(by_name):  # the first error is the one that is named
+        update = by_name[name]
         problem = _problem(levels, proposed, node_id, update, supported or {})
         if problem is not None:
             raise refused(problem)
