@@ -95,3 +95,24 @@ def report(name: str, **figures: object) -> None:
     """Prints one figure as a JSON line."""
     sys.stdout.write(json.dumps({"benchmark": name, **figures}) + "\n")
     sys.stdout.flush()
+
+
+def processor_seconds() -> float:
+    """The processor time of all processes below this one that still run, and of those they have waited for."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    parents, seconds = {}, {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        number = int(entry.parent.name)
+        parents[number] = int(fields[1])
+        seconds[number] = sum(map(int, fields[11:15])) / ticks
+
+    def is_below(number: int) -> bool:
+        while number > 1 and number != os.getpid():
+            number = parents.get(number, 0)
+        return number == os.getpid()
+
+    return sum(used for number, used in seconds.items() if number != os.getpid() and is_below(number))

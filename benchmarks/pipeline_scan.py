@@ -3,8 +3,9 @@
 10 M records of 100 B (KT_BENCH_RECORDS) in one partition of an Apache Kafka on this machine: the connector reads them
 from the broker, `kafka-log` from the broker's own directory, Parquet (uncompressed, one column) from a copy. Every
 query counts the records and adds up the lengths of their values, in a warm session with two cores; the sources are
-read in turn and a figure is a ratio of medians. Then once more with one core, with the headers alone, and with what
-the largest worker took of memory.
+read in turn and a figure is a ratio of medians. The limit is a Python data source that hands out the same Arrow batches
+ready-made (`ready_batches`), as PySpark starts its workers. Then once more with one core, with the headers alone, and
+with what the largest worker took of memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.measure import ROUNDS, report
+from benchmarks.measure import ROUNDS, processor_seconds, report
 
 _TESTS = pathlib.Path(__file__).parents[1] / "tests"
 _RECORDS = int(os.environ.get("KT_BENCH_RECORDS", "10000000"))
@@ -26,6 +27,9 @@ _TOPIC = "records"
 _CORES = 2
 _MEMORY_MIB = 512
 _COUNT_AND_SUM = ("count(*)", "sum(length(value))")
+_READY = "ready-batches"
+_LIMITS = {"the column needed": "value binary", "all columns": ""}
+_LIMIT_RATIO = 1.15
 
 Way = tuple[str, dict[str, str], str, tuple[str, ...]]
 """A source, its options, a schema where only some columns are wanted, and what is selected."""
@@ -57,17 +61,22 @@ def two_cores(bootstrap: str, log: pathlib.Path, home: pathlib.Path) -> float:
     live = {"kafka.bootstrap.servers": bootstrap, "subscribe": _TOPIC}
     path = {"path": str(log)}
     copy = str(home / "copy")
+    limits = _ready_made(str(log), home)
     ways: dict[str, Way] = {
         "connector": ("kafka", live, "", _COUNT_AND_SUM),
         "connector at its best": ("kafka", {**live, "minPartitions": str(2 * _CORES)}, "", _COUNT_AND_SUM),
         "uncompressed Parquet": ("parquet", {"path": copy}, "", _COUNT_AND_SUM),
         "all columns": ("kafka-log", path, "", _COUNT_AND_SUM),
         "the column needed": ("kafka-log", path, "value binary", _COUNT_AND_SUM),
+        **limits,
     }
     with OfficialSpark(home / "spark", f"local[{_CORES}]") as spark:
+        spark.call(register_ready_made)
         spark.call(copy_values, path=str(log), target=copy)
-        seconds = medians(spark, ways)
+        seconds, processor = medians(spark, ways)
         peak = spark.call(worker_peak_mib)
+    for ours, limit in zip(_LIMITS, limits, strict=True):
+        _tell_limit(ours, (seconds[ours], seconds[limit]), (processor[ours], processor[limit]))
     for ours in ("all columns", "the column needed"):
         for peer, target in (("connector", 5.0), ("connector at its best", 4.0), ("uncompressed Parquet", 0.5)):
             _tell(f"log directory to count and sum, {ours}", seconds[peer] / seconds[ours], target, seconds[ours], peer)
@@ -86,7 +95,7 @@ def one_core(log: pathlib.Path, home: pathlib.Path, two: float) -> None:
         "headers": ("kafka-log", headers, "count int, size int", ("sum(count)", "sum(size)")),
     }
     with OfficialSpark(home / "spark1", "local[1]") as spark:
-        seconds = medians(spark, ways, sizes={"headers": size})
+        seconds, _ = medians(spark, ways, sizes={"headers": size})
     _tell("log directory, 1 core to 2", seconds["the column needed"] / two, 1.7, two, "one core")
     speed = size / 1e9 / seconds["headers"]
     report(
@@ -99,18 +108,60 @@ def one_core(log: pathlib.Path, home: pathlib.Path, two: float) -> None:
     )
 
 
-def medians(spark: Any, ways: Mapping[str, Way], sizes: Mapping[str, int] | None = None) -> dict[str, float]:
-    """The seconds of each way, read in turn after a turn that warms up."""
+def _ready_made(log: str, home: pathlib.Path) -> dict[str, Way]:
+    """Write the batches of the log, and return the limit of each of `_LIMITS`."""
+    from benchmarks.ready_batches import write_batches
+    from kafkatools.pipeline.sources.schema import RECORD_COLUMNS
+
+    ways: dict[str, Way] = {}
+    for way, schema in _LIMITS.items():
+        place = home / way.replace(" ", "-")
+        columns = [schema.partition(" ")[0]] if schema else [*RECORD_COLUMNS]
+        write_batches(log, place, columns)
+        text = ", ".join(f"{name} {RECORD_COLUMNS[name]}" for name in columns)
+        ways[f"limit of {way}"] = (_READY, {"path": str(place), "columns": text}, "", _COUNT_AND_SUM)
+    return ways
+
+
+def _tell_limit(ours: str, seconds: tuple[float, float], processor: tuple[float, float]) -> None:
+    ratio = seconds[0] / seconds[1]
+    report(
+        f"log directory to count and sum, {ours}, against ready-made batches",
+        ours_to_limit=round(ratio, 2),
+        at_most=_LIMIT_RATIO,
+        reached=ratio <= _LIMIT_RATIO,
+        ours_s=round(seconds[0], 2),
+        limit_s=round(seconds[1], 2),
+        processor_ours_to_limit=round(processor[0] / processor[1], 2),
+        ours_processor_s=round(processor[0], 2),
+        limit_processor_s=round(processor[1], 2),
+        records=_RECORDS,
+        rounds=ROUNDS,
+    )
+
+
+def medians(
+    spark: Any, ways: Mapping[str, Way], sizes: Mapping[str, int] | None = None
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The seconds, and the processor seconds of Spark and its workers, of each way, read in turn after a turn that
+    warms up."""
     seconds: dict[str, list[float]] = {way: [] for way in ways}
+    processor: dict[str, list[float]] = {way: [] for way in ways}
     for turn in range(ROUNDS + 1):
         for way, (source, options, schema, select) in ways.items():
+            before = processor_seconds()
             took, *found = spark.call(scan, source=source, options=options, schema=schema, select=list(select))
             expected = [_RECORDS, (sizes or {}).get(way, _RECORDS * _VALUE_BYTES)]
             if found != expected:
                 raise SystemExit(f"benchmark: {way} gave {found}, not {expected}")
             if turn:
                 seconds[way].append(took)
-    return {way: statistics.median(times) for way, times in seconds.items()}
+                processor[way].append(processor_seconds() - before)
+    return _each_median(seconds), _each_median(processor)
+
+
+def _each_median(figures: Mapping[str, list[float]]) -> dict[str, float]:
+    return {way: statistics.median(times) for way, times in figures.items()}
 
 
 def _tell(name: str, ratio: float, target: float, ours: float, peer: str) -> None:
@@ -136,12 +187,20 @@ def scan(spark: Any, source: str, options: dict[str, str], schema: str, select: 
 
     from kafkatools.pipeline.run.session import register
 
-    register(spark)
+    if source != "ready-batches":
+        register(spark)
     reader = spark.read.format(source).options(**options)
     frame = (reader.schema(schema) if schema else reader).load().selectExpr(*select)
     started = time.perf_counter()
     first, second = frame.collect()[0]
     return time.perf_counter() - started, first, second
+
+
+def register_ready_made(spark: Any) -> None:
+    """Registers the ready-made batches, whose workers start as PySpark starts them."""
+    from benchmarks.ready_batches import ReadyBatches
+
+    spark.dataSource.register(ReadyBatches)
 
 
 def copy_values(spark: Any, path: str, target: str) -> None:

@@ -134,9 +134,16 @@ def read_source(
     return reader.load() if uri.kind == TOPIC else reader.load(path_of(uri))
 
 
-def stream_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluster: Cluster | None) -> DataFrame:
-    """Open a source for structured streaming and return its streaming DataFrame. The schema of a file source is read
-    from the files present now. Spark's own exceptions pass through.
+def stream_source(
+    spark: SparkSession,
+    uri: Uri,
+    options: Mapping[str, str],
+    cluster: Cluster | None,
+    schema: StructType | None = None,
+) -> DataFrame:
+    """Open a source for structured streaming and return its streaming DataFrame. `schema` (None: all columns) restricts
+    the columns that the reader of a topic makes. The schema of a file source is read from the files present now.
+    Spark's own exceptions pass through.
 
     Raises PipelineError for `log:`, which cannot be streamed, and for a topic without a cluster. Also for `topic:`
     without a name or an option that selects topics.
@@ -148,7 +155,7 @@ def stream_source(spark: SparkSession, uri: Uri, options: Mapping[str, str], clu
         return spark.readStream.options(**settings).table(uri.target)
     reader = spark.readStream.format(form).options(**settings)
     if uri.kind == TOPIC:
-        return reader.load()
+        return (reader if schema is None else reader.schema(schema)).load()
     if uri.is_file:
         reader = reader.schema(read_source(spark, uri, options, cluster).schema)
     return reader.load(path_of(uri))

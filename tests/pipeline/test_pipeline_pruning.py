@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.pruning_cases import CASES, EVERYTHING, run
 from support.recorded_logs import unpack_log
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.batch import columns_schema
 from kafkatools.pipeline.run.session import register
 from kafkatools.pipeline.sources.log.options import read_options
 from kafkatools.pipeline.sources.log.source import LogReader
@@ -77,6 +78,45 @@ def test_a_stream_is_looked_at_too(spark: SparkSession) -> None:
     stream = spark.readStream.format("kt").options(**options).load()
     needs = needs_of(stream.where("offset > 3").groupBy("key").count())
     assert needs is not None and needs.columns == {"key", "offset"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "columns"),
+    [
+        ("SELECT value FROM input", ["value"]),
+        ("SELECT cast(key AS string) AS k, count(*) FROM input WHERE offset > 3 GROUP BY 1", ["key", "offset"]),
+        ("SELECT upper(topic) FROM input WHERE length(value) > 2 AND partition < 7", ["value", "topic", "partition"]),
+        ("SELECT count(*) FROM input", ["partition"]),
+        ("SELECT * FROM input", None),
+    ],
+)
+def test_a_stream_makes_the_columns_of_its_query(
+    spark: SparkSession, statement: str, columns: list[str] | None
+) -> None:
+    register(spark)
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "x"}
+
+    def make(needs: Needs | None) -> DataFrame:
+        reader = spark.readStream.format("kt").options(**options)
+        reader = reader if needs is None else reader.schema(columns_schema(needs.columns))
+        reader.load().createOrReplaceTempView("input")
+        return spark.sql(statement)
+
+    everything = make(None)
+    pruned = prune(everything, make)
+    if columns is None:
+        assert pruned is everything
+        return
+    (leaf,) = _leaves(pruned)
+    assert leaf == columns
+    assert prune(everything, lambda needs: make(needs).selectExpr("*", "1 AS one")) is everything
+
+
+def _leaves(frame: DataFrame) -> list[list[str]]:
+    """The columns of each source in the analyzed plan of a query."""
+    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
+    plans = [leaves.apply(index) for index in range(leaves.size())]
+    return [[plan.output().apply(index).name() for index in range(plan.output().size())] for plan in plans]
 
 
 def test_bounds_from_a_plan_narrow_what_is_read(path: str) -> None:

@@ -185,13 +185,22 @@ def test_a_signal_at_the_start_leaves_no_jvm_behind(tmp_path: pathlib.Path, sign
 
 
 def test_local_workers_run_the_python_of_the_program(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyspark
+
+    def python_and_pyspark(_: int) -> tuple[str, str | None]:
+        import sys
+
+        import pyspark
+
+        return sys.executable, pyspark.__file__
+
     context = spark.sparkContext
     before = context.pythonExec
     monkeypatch.setattr(context, "pythonExec", "python3")
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
     use_own_python(context)
     assert context.pythonExec == "python3", "PYSPARK_PYTHON has named another"
     monkeypatch.delenv("PYSPARK_PYTHON")
     register(spark)
-    assert context.pythonExec == sys.executable
-    assert context.parallelize([0], 1).map(lambda _: sys.executable).collect() == [sys.executable]
+    assert context.parallelize([0], 1).map(python_and_pyspark).collect() == [(sys.executable, pyspark.__file__)]
     monkeypatch.setattr(context, "pythonExec", before)

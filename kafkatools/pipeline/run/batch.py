@@ -135,18 +135,27 @@ def _open_query(spark: SparkSession, pipeline: Pipeline, reports: str) -> tuple[
     columns that the query uses are read; with --transform, all. Column use is found without observations, since they
     would make equal plans differ."""
     opening = Opening(spark, pipeline, reports)
-    column_needs: list[Needs] = []
-    if pipeline.transform is None and any(source.uri.is_kafka for source in pipeline.sources):
-        plain = replace(opening, is_counting=False)
+    needs = column_needs(opening, with_bounds=_is_filtered_by_source(pipeline))
+    return _query_over(replace(opening, needs=needs))
 
-        def make(needs: Needs) -> DataFrame:
-            column_needs.append(needs)
-            return _query_over(replace(plain, needs=needs))[1]
 
-        unpruned = _query_over(plain)[1]
-        if prune(unpruned, make, with_bounds=_is_filtered_by_source(pipeline)) is unpruned:
-            column_needs.clear()
-    return _query_over(replace(opening, needs=column_needs[-1] if column_needs else None))
+def column_needs(opening: Opening, *, with_bounds: bool) -> Needs | None:
+    """Return the Kafka columns that the pipeline's query uses, and `with_bounds` those of its filters; None if all
+    columns have to be read."""
+    pipeline = opening.pipeline
+    if pipeline.transform is not None or not any(source.uri.is_kafka for source in pipeline.sources):
+        return None
+    plain = replace(opening, is_counting=False)
+    tried: list[Needs] = []
+
+    def make(needs: Needs) -> DataFrame:
+        tried.append(needs)
+        return _query_over(replace(plain, needs=needs))[1]
+
+    unpruned = _query_over(plain)[1]
+    if prune(unpruned, make, with_bounds=with_bounds) is unpruned or not tried:
+        return None
+    return tried[-1]
 
 
 def _is_filtered_by_source(pipeline: Pipeline) -> bool:
@@ -253,7 +262,7 @@ def open_table(opening: Opening, source: Source) -> Table:
             options["bounds"] = opening.needs.bounds.to_text()
     try:
         if pipeline.is_streaming:
-            table = uris.stream_source(opening.spark, source.uri, options, source.cluster)
+            table = uris.stream_source(opening.spark, source.uri, options, source.cluster, schema)
         else:
             table = uris.read_source(opening.spark, source.uri, options, source.cluster, schema)
     except PipelineError:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.python_check import DEPENDENCIES
+from kafkatools.pipeline.run.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -74,7 +75,11 @@ _applications: set[str] = set()
 
 def is_local(context: SparkContext) -> bool:
     """Return whether the tasks of an application run in the JVM of this process."""
-    master = str(context.master)
+    return is_local_master(str(context.master))
+
+
+def is_local_master(master: str) -> bool:
+    """Return whether the tasks of a master URL run in the driver's JVM."""
     return master == "local" or master.startswith("local[")
 
 
@@ -200,10 +205,11 @@ def worker_failure(text: str) -> str | None:
 def use_own_python(context: SparkContext) -> None:
     """Let the Python workers of a local session run the Python of this process, unless PYSPARK_PYTHON or
     spark.pyspark.python names another one. PySpark would start the `python3` of the PATH."""
-    if not is_local(context) or context.getConf().get("spark.pyspark.python") is not None:
+    if not is_local(context) or context.getConf().get("spark.pyspark.python") not in (None, sys.executable):
         return
-    if "PYSPARK_PYTHON" not in os.environ:  # noqa: TID251 - where PySpark reads it
-        context.pythonExec = sys.executable
+    environ = os.environ  # noqa: TID251 - where PySpark reads it
+    if environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
+        context.pythonExec = worker_python(environ.get("SPARK_HOME"))
 
 
 # -- The probe --

@@ -22,9 +22,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kafkatools.core.install_command import install_command
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.executors import is_local, worker_failure
+from kafkatools.pipeline.run.executors import is_local, is_local_master, worker_failure
 from kafkatools.pipeline.run.masters import ensure_reachable
 from kafkatools.pipeline.run.waiting import tell_of_waiting
+from kafkatools.pipeline.run.worker_python import worker_python
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JVMView
@@ -256,8 +257,24 @@ def _launch(conf: SparkConf, output: IO[bytes] | None) -> None:
 
     if SparkContext._gateway is None:
         streams: dict[str, int | IO[bytes]] = {"stdout": 2} if output is None else {"stdout": output, "stderr": output}
-        gateway = launch_gateway(_without_secrets(conf), streams)  # type: ignore[no-untyped-call]
+        with _own_python(conf.get("spark.master", "")):
+            gateway = launch_gateway(_without_secrets(conf), streams)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+@contextmanager
+def _own_python(master: str) -> Iterator[None]:
+    """Let the JVM of a local session, launched within the block, look for data sources with the Python of the
+    workers."""
+    environ = os.environ  # noqa: TID251 - the JVM inherits it
+    before = environ.get("PYSPARK_PYTHON")
+    if before == sys.executable and is_local_master(master):
+        environ["PYSPARK_PYTHON"] = worker_python(environ.get("SPARK_HOME"))
+    try:
+        yield
+    finally:
+        if before is not None:
+            environ["PYSPARK_PYTHON"] = before
 
 
 def _without_secrets(conf: SparkConf) -> SparkConf:

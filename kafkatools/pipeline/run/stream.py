@@ -28,6 +28,7 @@ from kafkatools.pipeline.run.batch import (
     RunResult,
     Show,
     SourceResult,
+    column_needs,
     open_table,
     plain_errors,
     query,
@@ -64,6 +65,7 @@ def run_stream(
         _ensure_few_tasks(spark)
         with reports_directory(pipeline) as reports:
             opening = Opening(spark, pipeline, reports)
+            opening = replace(opening, needs=column_needs(opening, with_bounds=False))
             tables = {source.name: open_table(opening, source) for source in pipeline.sources}
             rows = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
             if pipeline.sink.merge_by:

@@ -54,8 +54,11 @@ _THROUGH = frozenset(
 """Plan nodes that use the columns they reference and pass the others through; other nodes are taken to use all."""
 
 _ID = re.compile(r"#(\d+)L?")
-_RELATION = re.compile(r"RelationV2\[([^\n]*)\] ")
-_LINE = re.compile(r"((?:[:+ ][- ] )*)(.*)")
+_RELATION = re.compile(r"(?<!Streaming)RelationV2\[([^\n]*)\] ")
+_STREAM = re.compile(r"StreamingRelationV2 [^\n]*")
+_STREAM_COLUMNS = re.compile(r"\[([A-Za-z]+#\d+L?(?:, [A-Za-z]+#\d+L?)*)\]")
+_OBJECT = re.compile(r"(?<=[A-Za-z0-9])@[0-9a-f]+\b")
+_LINE = re.compile(r"((?:[:+ ][- ] )*)~?(.*)")
 _PROJECTION = re.compile(r"Project(?: \[(?:[A-Za-z]+#\d+L?(?:, )?)*\])?")
 
 
@@ -200,19 +203,23 @@ def _ids(attributes: JavaObject) -> set[int]:
 
 def plan_text(plan: JavaObject) -> str:
     """Return a text that is equal for equal plans: attribute IDs numbered in order of appearance, sources with used
-    columns only, and without projections that only select columns right above a source."""
+    columns only and without the addresses of a stream's objects, and without projections that only select columns
+    right above a source."""
     result = ", ".join(f"{attribute.name()}#{attribute.exprId().id()}" for attribute in _items(plan.output()))
-    text = f"{result}\n{_without_projections(str(plan.toString()))}"
+    text = f"{result}\n{_without_projections(str(plan.treeString()))}"
     counts: dict[str, int] = {}
     for number in _ID.findall(text):
         counts[number] = counts.get(number, 0) + 1
 
-    def used(relation: re.Match[str]) -> str:
-        columns = [column for column in relation[1].split(", ") if all(counts[n] > 1 for n in _ID.findall(column))]
-        return f"RelationV2[{', '.join(columns)}] "
+    def used(columns: str) -> str:
+        return ", ".join(column for column in columns.split(", ") if all(counts[n] > 1 for n in _ID.findall(column)))
 
+    def stream(relation: re.Match[str]) -> str:
+        return _STREAM_COLUMNS.sub(lambda match: f"[{used(match[1])}]", _OBJECT.sub("", relation[0]))
+
+    text = _RELATION.sub(lambda match: f"RelationV2[{used(match[1])}] ", text)
     order: dict[str, int] = {}
-    return _ID.sub(lambda match: f"#{order.setdefault(match[1], len(order))}", _RELATION.sub(used, text))
+    return _ID.sub(lambda match: f"#{order.setdefault(match[1], len(order))}", _STREAM.sub(stream, text))
 
 
 def _without_projections(text: str) -> str:
@@ -225,7 +232,7 @@ def _without_projections(text: str) -> str:
         while removed and depth <= removed[-1]:
             removed.pop()
         below = lines[index + 1][1] if index + 1 < len(lines) else ""
-        if _PROJECTION.fullmatch(line) and below.startswith(("RelationV2[", "Filter ")):
+        if _PROJECTION.fullmatch(line) and below.startswith(("RelationV2[", "StreamingRelationV2 ", "Filter ")):
             removed.append(depth)
         else:
             remaining_lines.append((depth - len(removed), line))

@@ -25,7 +25,7 @@ from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.sources.log.aborted import FileTransactions
 from kafkatools.pipeline.sources.log.files import LogFile
-from kafkatools.pipeline.sources.record_bounds import RecordBounds
+from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
 
 SPLIT_BYTES = 128 << 20
 _PROBE_BYTES = 1 << 16  # the window for a look at one batch; a usual window would read the whole file for many splits
@@ -81,13 +81,12 @@ def make_tasks(
         for file in files
         if file.topic_partition in bounds and file.size_bytes and _overlaps(file, bounds[file.topic_partition])
     ]
-    indexes = {split.file.url: read_index(split.file) for split in whole}
-    narrow_splits = [narrow(split.file, split.bounds, indexes[split.file.url]) for split in whole]
+    narrow_splits = (_narrowed(split) for split in whole)
     splits = [split for split in narrow_splits if split is not None]
     total = sum(split.size_bytes for split in splits)
     size = max(min(split_bytes, -(-total // max(min_partitions, 1))), 1)
-    pieces = [piece for split in splits for piece in _cut(split, indexes[split.file.url], size)]
-    head, rest = _without_head(pieces, indexes, first_bytes) if first_bytes else ([], pieces)
+    pieces = [piece for split in splits for piece in _cut(split, size)]
+    head, rest = _without_head(pieces, first_bytes) if first_bytes else ([], pieces)
     return [*(LogTask((piece,)) for piece in head), *_pack(rest, size)]
 
 
@@ -123,6 +122,17 @@ def _leading_count(good: npt.NDArray[np.bool_]) -> int:
         return 0
     bad = np.flatnonzero(~good)
     return int(bad[0]) if len(bad) else len(good)
+
+
+def _narrowed(split: LogSplit) -> LogSplit | None:
+    """Narrow the split of a whole segment by its bounds. The index is read only if they end within the segment: those
+    of many segments would fill the driver's memory, and take most of the planning."""
+    file, bounds = split.file, split.bounds
+    has_end = bounds.end_offset < MAX_LONG
+    is_within = has_end and (file.next_base_offset is None or bounds.end_offset < file.next_base_offset)
+    if bounds.start_offset <= file.base_offset and not is_within and not bounds.has_timestamps:
+        return split
+    return narrow(file, bounds, read_index(file))
 
 
 def narrow(file: LogFile, bounds: RecordBounds, index: npt.NDArray[np.int64]) -> LogSplit | None:
@@ -189,23 +199,25 @@ def _begins_batch(segment: SegmentFile, position: int, offset: int | None) -> bo
 # -- cutting --
 
 
-def _cut(split: LogSplit, index: npt.NDArray[np.int64], size: int) -> Iterator[LogSplit]:
+def _cut(split: LogSplit, size: int) -> Iterator[LogSplit]:
     count = -(-split.size_bytes // size)
+    if count == 1:
+        yield split
+        return
+    index = read_index(split.file)
     goals = [split.start_position + split.size_bytes * number // count for number in range(1, count)]
     edges = [split.start_position, *_edges(split, index, goals), split.end_position]
     for start, end in zip(edges[:-1], edges[1:], strict=True):
         yield replace(split, start_position=start, end_position=end)
 
 
-def _without_head(
-    pieces: list[LogSplit], indexes: Mapping[str, npt.NDArray[np.int64]], size: int
-) -> tuple[list[LogSplit], list[LogSplit]]:
+def _without_head(pieces: list[LogSplit], size: int) -> tuple[list[LogSplit], list[LogSplit]]:
     """Return the first `size` bytes or more of the first piece as a piece of its own, and all other pieces. The first
     list is empty if the first piece has only one batch."""
     if not pieces or pieces[0].size_bytes <= size:
         return pieces[:1], pieces[1:]
     first = pieces[0]
-    edges = _edges(first, indexes[first.file.url], [first.start_position + size])
+    edges = _edges(first, read_index(first.file), [first.start_position + size])
     if not edges:
         return [], pieces
     head, rest = replace(first, end_position=edges[0]), replace(first, start_position=edges[0])

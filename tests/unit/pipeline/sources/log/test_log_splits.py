@@ -6,6 +6,7 @@ import itertools
 import pathlib
 import shutil
 import struct
+import tracemalloc
 
 import pytest
 from support.recorded_segments import log_directory
@@ -139,6 +140,26 @@ def test_small_segments_share_tasks(tmp_path: pathlib.Path) -> None:
     flat = [(split.file.url, split.start_position) for task in apart for split in task.splits]
     assert flat == sorted(flat)
     assert make_tasks(files, {}) == []
+
+
+@pytest.mark.parametrize("bounds", [RecordBounds(), RecordBounds(start_offset=3)])
+def test_indexes_of_many_segments_are_not_in_memory_together(tmp_path: pathlib.Path, bounds: RecordBounds) -> None:
+    source = copy(tmp_path, "multi-segment", 1)[0]
+    index_bytes, segments = 4 << 20, 12
+    for number in range(1, segments):
+        name = tmp_path / "ledger-0" / f"{number * 100_000:020}"
+        shutil.copy(source.url, f"{name}.log")
+        with open(f"{name}.index", "wb") as index:
+            index.truncate(index_bytes)
+    files = find_log_files(str(tmp_path / "ledger-0"))
+    assert len(files) == segments
+    tracemalloc.start()
+    try:
+        split_up(files, bounds, split_bytes=4096)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * index_bytes
 
 
 @pytest.mark.parametrize("first_bytes", [1, 5_000, 1 << 30])

@@ -1,0 +1,71 @@
+"""The Python that a local session's workers run: this one, through a script that starts it with `worker_start.py`.
+
+Spark takes the path of an executable and no arguments, so the arguments are in a shell script of a temporary directory.
+Without a POSIX shell, or where the directory forbids executables, the workers run this Python directly. So they do if
+PySpark is not a directory of modules, or if Spark's JVM belongs to another installation of Spark (SPARK_HOME), whose
+PySpark may differ.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import sys
+import tempfile
+
+from kafkatools.pipeline.run import worker_start
+
+_SHELL = "/bin/sh"
+_SCRIPT = """#!{shell}
+case "$1" in
+-m) exec {python} {start} {places} "$@" ;;
+*) exec {python} "$@" ;;
+esac
+"""
+
+
+@functools.lru_cache
+def worker_python(spark_home: str | None) -> str:
+    """Return the path of the executable for workers. `spark_home` is that of the environment, None if it is unset."""
+    places = _places()
+    if not places or not os.access(_SHELL, os.X_OK) or not _is_own(spark_home):
+        return sys.executable
+    return _script(places) or sys.executable
+
+
+def _places() -> list[str]:
+    """Return the directories from which this process imports PySpark and py4j; none if one is in an archive."""
+    import py4j
+    import pyspark
+
+    places = [os.path.dirname(os.path.dirname(os.path.abspath(str(module.__file__)))) for module in (pyspark, py4j)]
+    if not all(map(os.path.isdir, places)) or any(os.pathsep in place for place in places):
+        return []
+    return list(dict.fromkeys(places))
+
+
+def _is_own(spark_home: str | None) -> bool:
+    import pyspark
+
+    own = os.path.dirname(os.path.abspath(str(pyspark.__file__)))
+    return spark_home is None or os.path.realpath(spark_home) == os.path.realpath(own)
+
+
+def _script(places: list[str]) -> str:
+    """Write the script and return its path; empty if it cannot be executed there."""
+    import atexit
+    import shutil
+
+    directory = tempfile.mkdtemp(prefix="kafkatools-python-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    path = os.path.join(directory, os.path.basename(sys.executable))
+    quoted = {
+        "python": shlex.quote(sys.executable),
+        "start": shlex.quote(os.path.abspath(worker_start.__file__)),
+        "places": shlex.quote(os.pathsep.join(places)),
+    }
+    with open(path, "w", encoding="utf-8") as script:
+        script.write(_SCRIPT.format(shell=_SHELL, **quoted))
+    os.chmod(path, 0o700)
+    return path if os.access(path, os.X_OK) else ""
