@@ -66,10 +66,10 @@ tools: $(STAMP)
 	@! command -v krb5-config >/dev/null || $(BIN)/pip install -q $$($(BIN)/python .ci/requirements --only gssapi)
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
-# What one runs after each change: units and commands, without Java and without the tests that take more than five seconds. Three workers keep two cores busy.
+# What one runs after each change: units and commands, in the processes of the tests and with tests of at most five seconds. Three workers keep two cores busy.
 QUICK_WORKERS ?= 3
 quick: setup
-	$(BIN)/python .ci/pytest -n $(QUICK_WORKERS) --dist worksteal tests/unit tests/cli -m "not slow and not real_kafka" $(PYTEST_ARGS)
+	$(BIN)/python .ci/pytest -n $(QUICK_WORKERS) --dist worksteal tests/unit tests/cli -m "not slow and not real_kafka and not processes" $(PYTEST_ARGS)
 
 test:
 	$(MAKE) test-small

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.kt_process import BrokerProcess, environment, error_lines, kt_process, start_kt
 
+pytestmark = pytest.mark.processes
+
 Broker = Callable[..., BrokerProcess]
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pytest
 from support.kt_process import KT, BrokerProcess, Terminal, environment, error_lines, kt_process, start_kt
 
+pytestmark = pytest.mark.processes
+
 every_signal = pytest.mark.parametrize(
     "signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name
 )

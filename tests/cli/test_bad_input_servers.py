@@ -17,6 +17,8 @@ from support.kt_process import error_lines, kt_process
 from support.ports import free_port
 from support.requirements import require
 
+pytestmark = pytest.mark.processes
+
 COMMANDS = {
     "topics": ("topics", "--list"),
     "get-offsets": ("get-offsets", "--topic", "t"),

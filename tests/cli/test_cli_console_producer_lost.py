@@ -15,6 +15,8 @@ from support.kt import Ran, run_kt
 from support.kt_process import BrokerProcess, error_lines, start_kt
 from support.waiting import eventually
 
+pytestmark = pytest.mark.processes
+
 QUICK = ("--timeout", "0", "--command-property", "delivery.timeout.ms=2500", "--max-block-ms", "4000")
 RANGE = re.compile(r"(lines (\d+)-(\d+) \((\d+) records\)|(\d+) records of lines (\d+)-(\d+))")
 

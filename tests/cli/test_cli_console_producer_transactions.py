@@ -15,6 +15,8 @@ from support.kt_process import BrokerProcess, error_lines, start_kt
 from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.producer.producer import Producer
 
+pytestmark = pytest.mark.processes
+
 SUMMARY = "{} sent, {} failed, {} aborted"
 
 

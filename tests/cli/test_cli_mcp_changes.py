@@ -22,6 +22,8 @@ from kafkatools.tools.mcp.calls import Calls
 from kafkatools.tools.mcp.changes import Changes
 from kafkatools.tools.mcp.command_runs import Connection, Runner
 
+pytestmark = pytest.mark.processes
+
 CANARY = "Canary-7f/3+x"
 SIMILAR = (
     "describe_topics", "list_groups", "group_timeline", "search_records", "list_transactions", "describe_producers",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import pathlib
 
+import pytest
 from support.denied_users import GuardedBroker
 from support.kt_process import start_kt
 from support.mcp_client import mcp_client
 
 from kafkatools.exit_status import ExitStatus
+
+pytestmark = pytest.mark.processes
 
 START = {
     "jsonrpc": "2.0",

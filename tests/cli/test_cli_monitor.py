@@ -36,6 +36,8 @@ from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
 
+pytestmark = pytest.mark.processes
+
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit" / "commands"))
 from test_monitor_values import samples  # noqa: E402
 

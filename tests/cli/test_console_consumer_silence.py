@@ -14,6 +14,8 @@ from support.kt_process import BrokerProcess, error_lines, kt_process, start_kt
 from kafkatools.core.errors import ConnectionFailed, CoordinatorNotAvailable, LeaderNotAvailable
 from kafkatools.tools.lines.silence import Silence
 
+pytestmark = pytest.mark.processes
+
 
 def test_silence_is_told_once_and_so_is_its_end() -> None:
     told: list[str] = []

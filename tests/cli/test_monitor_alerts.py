@@ -27,6 +27,8 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.monitor.view import AlertView, ClusterView
 
+pytestmark = pytest.mark.processes
+
 
 class Minutes(SkippingClock):
     """Between two snapshots a minute passes, without a sleep. `acts` are called one after the other, each after

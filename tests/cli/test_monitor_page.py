@@ -17,6 +17,8 @@ from kafkatools.core.control_characters import _ABOVE_C0, visible_text
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.view import AlertView, ClusterView, Event, GroupPartition
 
+pytestmark = pytest.mark.processes
+
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit" / "commands"))
 from test_monitor_values import TIME_MS, board_of, ill_view, well_view  # noqa: E402
 

@@ -28,6 +28,8 @@ from kafkatools.commands.monitor.server import listening, page
 from kafkatools.core.net.addresses import HostPort
 from kafkatools.tools.monitor.page_data import page_data
 
+pytestmark = pytest.mark.processes
+
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit" / "commands"))
 from test_monitor_values import board_of, ill_view  # noqa: E402
 

@@ -33,6 +33,8 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import ExitStatus
 
+pytestmark = pytest.mark.processes
+
 HOSTILE = "[red]x\x1b[2J\u202e"
 _END_S = 30
 

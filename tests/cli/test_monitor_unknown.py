@@ -21,6 +21,8 @@ from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.monitor.collector import ClusterCollector
 
+pytestmark = pytest.mark.processes
+
 _ENDS_S = 60
 LAG = 24
 

@@ -28,6 +28,8 @@ from kafkatools.exit_status import ExitStatus
 from kafkatools.options.table import Command
 from kafkatools.tools.backup.manifest import Manifest, PartitionBackup, TopicBackup, encode_manifest, manifest_name
 
+pytestmark = pytest.mark.processes
+
 BOUND_S = 20
 """How long a command may try to reach a broker that is not there: some seconds, on a machine that is busy too. The
 start of the interpreter and the imports come before: many at a time on few cores they take as long as they take."""
