@@ -51,6 +51,9 @@ class ScriptedClient:
     def connection_failed(self, node: int) -> bool:
         return node in self.unready
 
+    def in_flight_count(self, node: int) -> int:
+        return 0
+
     def poll_delay_ms(self, node: int, now_ms: int) -> int:
         return 50
 

@@ -162,6 +162,7 @@ def assemble(
         config.retry_backoff_ms,
         config.max_in_flight_requests_per_connection == 1,
         log_prefix(config),
+        config.max_in_flight_requests_per_connection,
     )
     sender = Sender(sender_settings, client, metadata, accumulator, clock, transactions, metrics, collect)
     return ProducerParts(metadata, accumulator, sender)

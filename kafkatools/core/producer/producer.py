@@ -211,8 +211,9 @@ class Producer(PlainSends, ProducerBase):
             number = UNKNOWN_PARTITION if partition is None else partition
             return FailedFuture(self._failed_to_send(record, number, callback, error), error)
         now_ms = self.clock.now_ms()
-        if not now_ms < self.sender.next_turn_ms <= now_ms + self._linger_ms:
-            self.sender.wakeup()
+        sender = self.sender
+        if not sender.is_saturated and not now_ms < sender.next_turn_ms <= now_ms + self._linger_ms:
+            sender.wakeup()
         return future
 
     def _collect(self, now_ms: int) -> int | None:

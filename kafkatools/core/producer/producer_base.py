@@ -150,7 +150,7 @@ class ProducerBase:
         self.sender.wakeup()
 
     def _note_append(self, result: AppendResult) -> None:
-        if result.batch_is_full or result.new_batch:
+        if (result.batch_is_full or result.new_batch) and not self.sender.is_saturated:
             self._wake()
 
     def _failed_to_send(

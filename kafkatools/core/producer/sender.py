@@ -75,6 +75,7 @@ class SenderSettings(NamedTuple):
     retry_backoff_ms: int
     guarantee_message_order: bool
     log_prefix: str = ""
+    max_in_flight: int = 5
 
 
 class Sender:
@@ -118,6 +119,9 @@ class Sender:
         self._is_polling = False
         self.next_turn_ms = 0
         """The time of the next turn if nothing happens before; 0 during a turn, until its poll."""
+        self.is_saturated = False
+        """Whether every node has max.in.flight.requests.per.connection requests, so that nothing can be sent before the
+        next response; False during a turn. Then a new batch needs no wake-up."""
 
     # -- one turn --
 
@@ -132,7 +136,7 @@ class Sender:
 
     def prepare(self, now_ms: int) -> int:
         """Send what is ready, without the poll that must follow; return how long that poll may wait, in ms."""
-        self._is_signalled = False
+        self._is_signalled = self.is_saturated = False
         self.next_turn_ms = 0
         poll_ms = MAX_POLL_MS
         delay_ms = self._collect(now_ms)
@@ -148,6 +152,8 @@ class Sender:
         if self.watch is not None:
             wait_ms = self.watch.check(now_ms, self._is_waiting)
             poll_ms = poll_ms if wait_ms is None else min(poll_ms, wait_ms)
+        nodes, limit = self.metadata.cluster.nodes, self.settings.max_in_flight
+        self.is_saturated = bool(nodes) and all(self.client.in_flight_count(node) >= limit for node in nodes)
         return poll_ms
 
     @property
@@ -167,6 +173,8 @@ class Sender:
         Most calls come while the sender is busy and need no system call. The caller sets `_is_signalled`, then reads
         `_is_polling`; the sender sets and reads them in the opposite order, so at least one side sees the other's flag.
         """
+        if self._is_signalled:
+            return  # an earlier caller has ended the poll; the turn after it sees what both have done
         self._is_signalled = True
         if self._is_polling:
             self.client.wakeup()

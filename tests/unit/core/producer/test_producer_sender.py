@@ -64,6 +64,7 @@ class ScriptedClient:
         self.unready: set[int] = set()
         self.poll_timeouts: list[int] = []
         self.is_closed = False
+        self.wakeups = 0
 
     def ready(self, node: int, now_ms: int) -> bool:
         return node not in self.unready
@@ -94,8 +95,12 @@ class ScriptedClient:
             request.callback(response)
         return [response for _, response in answers]
 
+    def in_flight_count(self, node: int) -> int:
+        return sum(request.node == node for request in self.requests)
+
     def wakeup(self) -> None:
-        """The test turns the crank itself."""
+        """Count the call; the test turns the crank itself."""
+        self.wakeups += 1
 
     def close(self) -> None:
         self.is_closed = True
@@ -250,6 +255,36 @@ def test_a_producer_id_or_epoch_below_zero_fails_the_records(producer_id: int, e
     bench.turn(2)
     with pytest.raises(DecodeError, match=f"producer id {producer_id} and epoch {epoch}"):
         future.get(0)
+
+
+def test_a_batch_wakes_nobody_while_every_node_has_its_requests_in_flight() -> None:
+    bench = Bench(idempotent=False)
+    bench.sender._is_polling = True  # as during the poll of the sender's thread
+    for partition in (0, 2):
+        for _ in range(5):
+            assert not bench.sender.is_saturated
+            bench.send(b"v" * 300, partition)
+            bench.turn()
+            bench.sender._is_polling = True
+    assert bench.sender.is_saturated
+    woken = bench.client.wakeups
+    bench.send(b"waits", 1)
+    assert bench.client.wakeups == woken
+    bench.reply(bench.client.take())
+    bench.turn(2)
+    assert any(values_of(request) == [b"waits"] for request in bench.client.requests)
+
+
+def test_only_the_first_of_several_wake_ups_ends_a_poll() -> None:
+    bench = Bench().start()
+    bench.sender._is_polling = True
+    bench.sender.wakeup()
+    bench.sender.wakeup()
+    assert bench.client.wakeups == 1
+    bench.turn()
+    bench.sender._is_polling = True
+    bench.sender.wakeup()
+    assert bench.client.wakeups == 2
 
 
 def test_a_request_holds_the_batches_of_one_node() -> None:
