@@ -302,7 +302,7 @@ class Producer(ProducerBase):
             self._ensure_open()
             if remaining_ms <= 0:
                 pool = self._accumulator.pool
-                raise pool.exhausted(pool.poolable_size_bytes, self._max_block_ms, pool.available_bytes)
+                raise pool.exhausted(pool.poolable_size_bytes, self._max_block_ms)
             await self._turns.wait(remaining_ms)
 
     async def _empty_outbox(self) -> None:

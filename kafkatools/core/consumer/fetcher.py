@@ -32,7 +32,7 @@ from kafkatools.core.metrics.fetching import FetchedCounts, FetchMetrics
 from kafkatools.core.metrics.registry import MetricsRegistry
 from kafkatools.core.metrics.sensor import DEFAULT_WINDOW
 from kafkatools.core.records.header import whole_batches
-from kafkatools.core.records.layout import HEADER_SIZE
+from kafkatools.core.records.layout import HEADER_SIZE, MAGIC_OFFSET
 
 OFFSET_OUT_OF_RANGE = 1
 CORRUPT_MESSAGE = 2
@@ -328,10 +328,13 @@ class Fetcher:
                 except KafkaError:
                     if collected:
                         break
-                    self._completed.popleft()
+                    self._handed_out(self._completed.popleft())
                     raise
                 self._completed.popleft()
-                batches = self._batches_of(fetch) if usable else None
+                try:
+                    batches = self._batches_of(fetch) if usable else None
+                finally:
+                    self._handed_out(fetch)
                 if batches is not None:
                     collected.append(batches)
         finally:
@@ -349,6 +352,8 @@ class Fetcher:
             )
         next_offset = max(end_offset, state.position.offset)
         state.position = FetchPosition(next_offset, -1, state.position.leader)
+        fetch.record_count = stated_records(fetch.data.records)
+        self._measure_position(fetch.partition, state)
         self.subscriptions.move_partition_to_end(fetch.partition)
         aborted = tuple((item.producer_id, item.first_offset) for item in fetch.data.aborted_transactions or ())
         return FetchedBatches(fetch.partition, fetch.data.records, fetch.fetch_offset, next_offset, aborted)
@@ -475,6 +480,18 @@ def end_offset_of(data: FetchedPartition) -> int | None:
                 return None
             result += _INT32.unpack_from(records, position + 23)[0]
     return result
+
+
+def stated_records(records: memoryview) -> int:
+    """Return the number of records in whole batches, as their headers state it; an entry of magic 0 or 1 counts one,
+    also a compressed one."""
+    count = 0
+    for position, size in whole_batches(records):
+        if records[position + MAGIC_OFFSET] < 2:
+            count += 1
+        elif size >= HEADER_SIZE:
+            count += max(0, _INT32.unpack_from(records, position + HEADER_SIZE - 4)[0])
+    return count
 
 
 _HEAD = struct.Struct(">qiib")

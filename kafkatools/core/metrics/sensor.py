@@ -45,8 +45,11 @@ class Sensor:
         """Add a value."""
         samples = self._samples
         if not samples or now_ms - samples[-1][_START] >= self._window.sample_ms:
+            # A reader may look between any two statements, so a new sample has its first value when it is published.
             kept = samples[1 - self._window.samples :] if self._window.samples > 1 else []
-            samples = self._samples = [*kept, [now_ms, now_ms, 0.0, 0, -math.inf, math.inf]]
+            self._samples = [*kept, [now_ms, now_ms, value, 1, value, value]]
+            self._note(value)
+            return
         sample = samples[-1]
         sample[_LAST] = now_ms
         sample[_SUM] += value
@@ -55,6 +58,9 @@ class Sensor:
             sample[_MAX] = value
         if value < sample[_MIN]:
             sample[_MIN] = value
+        self._note(value)
+
+    def _note(self, value: float) -> None:
         self.total += value
         self.count += 1
         self.last = value

@@ -95,7 +95,7 @@ class BufferPool:
                 if self._is_closed:
                     raise IllegalState("Producer closed while allocating memory")
                 if not woken:
-                    raise self.exhausted(size_bytes, max_block_ms, self._available_bytes_locked())
+                    raise self._exhausted_locked(size_bytes, max_block_ms)
                 if reserved_bytes == 0 and size_bytes == self.poolable_size_bytes and self._free:
                     return self._free.popleft()
                 self._free_up_locked(size_bytes - reserved_bytes)
@@ -109,12 +109,16 @@ class BufferPool:
             self._waiters.remove(condition)
             self.waits_ns.record(self._clock.now_ns() - start_ns, self._clock.now_ms())
 
-    def exhausted(self, size_bytes: int, max_block_ms: int, available_bytes: int) -> KafkaError:
+    def exhausted(self, size_bytes: int, max_block_ms: int) -> KafkaError:
         """Count a failed allocation and return its error."""
+        with self._lock:
+            return self._exhausted_locked(size_bytes, max_block_ms)
+
+    def _exhausted_locked(self, size_bytes: int, max_block_ms: int) -> KafkaError:
         self.exhaustions.record(1, self._clock.now_ms())
         return BufferExhausted(
             f"Failed to allocate {size_bytes} bytes within the configured max blocking time {max_block_ms} ms. "
-            f"Total memory: {self.total_bytes} bytes. Available memory: {available_bytes} bytes. "
+            f"Total memory: {self.total_bytes} bytes. Available memory: {self._available_bytes_locked()} bytes. "
             f"Poolable size: {self.poolable_size_bytes} bytes"
         )
 

@@ -166,8 +166,7 @@ class Outbox(Generic[Collected]):
                 if buffer is not None:
                     started.size_bytes = steps.send(buffer)
                 elif now_ms >= started.deadline_ms:
-                    available = self._pool.available_bytes
-                    started.size_bytes = steps.throw(self._pool.exhausted(size_bytes, self._max_block_ms, available))
+                    started.size_bytes = steps.throw(self._pool.exhausted(size_bytes, self._max_block_ms))
                 else:
                     return False
         except StopIteration:

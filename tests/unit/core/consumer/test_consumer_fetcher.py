@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from support.manual_clock import ManualClock
 
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
 from kafkatools.core.consumer.fetch_messages import CurrentLeader, FetchedPartition, FetchResponse
-from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings, NodeFetch, end_offset_of
+from kafkatools.core.consumer.fetcher import Fetcher, FetchSettings, NodeFetch, end_offset_of, stated_records
 from kafkatools.core.consumer.subscription import (
     AutoOffsetResetStrategy,
     FetchPosition,
@@ -19,6 +20,9 @@ from kafkatools.core.consumer.subscription import (
     TopicPartition,
 )
 from kafkatools.core.errors import TopicAuthorizationFailed
+from kafkatools.core.metrics.fetching import FetchMetrics
+from kafkatools.core.metrics.registry import MetricsRegistry
+from kafkatools.core.metrics.sensor import DEFAULT_WINDOW
 from kafkatools.core.net.metadata import NodeEndpoint
 from kafkatools.core.records.builder import BatchBuilder
 
@@ -342,3 +346,40 @@ def test_end_offset_needs_whole_batches() -> None:
     assert end_offset_of(data(P0, first + second[:-1])) == 3
     assert end_offset_of(data(P0, first[:20])) is None
     assert end_offset_of(data(P0, error=6)) is None
+
+
+def test_records_of_batches_are_counted_as_their_headers_state() -> None:
+    first, second = batch(0, 3), batch(3, 4)
+    assert stated_records(memoryview(first + second)) == 7
+    assert stated_records(memoryview(first + second[:-1])) == 3
+    absurd = second[:57] + (-5).to_bytes(4, "big", signed=True) + second[61:]
+    assert stated_records(memoryview(first + absurd)) == 3
+    old = second[:16] + b"\x01" + second[17:]
+    assert stated_records(memoryview(first + old)) == 4
+
+
+def test_undecoded_batches_are_measured_as_records_are() -> None:
+    script, registry = Script(P0, P1), MetricsRegistry("c", DEFAULT_WINDOW, ManualClock())
+    script.fetcher = Fetcher(FetchSettings(), script.subscriptions, script.cluster, FetchMetrics(registry))
+    script.fetcher.note_time(registry.clock.now_ms())
+    script.asked()
+    whole, other = batch(0, 10), batch(0, 5)
+    script.answer(1, data(P0, whole), data(P1, other))
+    assert [bytes(item.records) for item in script.fetcher.collect_batches()] == [whole, other]
+    values = registry.values()
+    assert values["bytes-consumed-total"] == values["fetch-size-max"] == len(whole) + len(other)
+    assert values["records-consumed-total"] == values["records-per-request-avg"] == 15
+    assert values["records-lag-max"] == 1000 - 5
+    lag = {name.tag("partition"): value for name, value in values.items() if name.name == "records-lag"}
+    assert lag == {"0": 990, "1": 995}
+
+
+def test_batches_that_were_dropped_unread_end_the_measurement_of_their_response() -> None:
+    script, registry = Script(P0, P1), MetricsRegistry("c", DEFAULT_WINDOW, ManualClock())
+    script.fetcher = Fetcher(FetchSettings(), script.subscriptions, script.cluster, FetchMetrics(registry))
+    script.fetcher.note_time(registry.clock.now_ms())
+    script.asked()
+    script.answer(1, data(P0, batch(0, 10)), data(P1, batch(0, 5)))
+    script.subscriptions.seek(P0, FetchPosition(7, -1, script.cluster.leaders[P0]))
+    assert [item.partition for item in script.fetcher.collect_batches()] == [P1]
+    assert registry.values()["records-consumed-total"] == 5

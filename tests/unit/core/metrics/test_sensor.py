@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from types import FrameType
 
 from support.manual_clock import ManualClock
 
@@ -56,6 +57,26 @@ def test_reading_changes_nothing() -> None:
     sensor.record(10, 0)
     assert math.isnan(sensor.average(60_000))
     assert sensor.average(500) == 10
+
+
+def test_a_reader_between_any_two_statements_of_a_record_sees_recorded_values() -> None:
+    """Another thread may read at each line of `record`; here the tracer does."""
+    sensor, seen = Sensor(WINDOW), set()
+
+    def read(frame: FrameType, event: str, argument: object) -> object:
+        if frame.f_code is Sensor.record.__code__:
+            now_ms = frame.f_locals["now_ms"]
+            seen.update((sensor.minimum(now_ms), sensor.maximum(now_ms), sensor.average(now_ms)))
+        return read
+
+    before = sys.gettrace()
+    sys.settrace(read)
+    try:
+        for now_ms in (0, 1000, 5000):  # each begins a sample, the last one when the others have expired
+            sensor.record(7, now_ms)
+    finally:
+        sys.settrace(before)
+    assert {value for value in seen if not math.isnan(value)} == {7}
 
 
 def test_rates_per_hour_have_samples_of_an_hour() -> None:

@@ -10,6 +10,7 @@ from support.manual_clock import ManualClock
 
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import BufferExhausted, IllegalState
+from kafkatools.core.metrics.sensor import DEFAULT_WINDOW, Sensor
 from kafkatools.core.producer.buffer_pool import BufferPool
 
 
@@ -142,3 +143,22 @@ def test_many_threads_never_get_more_than_there_is() -> None:
         thread.join(60)
     assert errors == []
     assert pool.available_bytes == 64
+
+
+def test_failed_allocations_are_counted_under_the_lock_of_the_pool() -> None:
+    """Several threads count them, and a sensor has one writer at a time."""
+    pool = BufferPool(100, 10, ManualClock())
+    is_locked: list[bool] = []
+
+    class Watched(Sensor):
+        def record(self, value: float, now_ms: int) -> None:
+            is_locked.append(pool._lock.locked())
+            super().record(value, now_ms)
+
+    pool.exhaustions = Watched(DEFAULT_WINDOW)
+    pool.allocate(100, 0)
+    with pytest.raises(BufferExhausted):
+        pool.allocate(1, 0)
+    assert "Available memory: 0 bytes" in str(pool.exhausted(10, 5))
+    assert is_locked == [True, True]
+    assert pool.exhaustions.total == 2
