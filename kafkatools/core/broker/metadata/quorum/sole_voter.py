@@ -17,6 +17,7 @@ from kafkatools.core.broker.metadata.quorum.election_store import ElectionState,
 from kafkatools.core.broker.metadata.quorum.raft_settings import RaftSettings
 from kafkatools.core.broker.metadata.quorum.voter_set import (
     EndPoint,
+    ReplicaKey,
     Voter,
     VoterSet,
     ensure_sole_voter,
@@ -116,21 +117,27 @@ class SoleVoter:
             self.kraft_version = level
 
     def handle_add_voter(self, entity: Entity, now_ms: int, respond: Callable[[Fields], None]) -> None:
-        """Refuse AddRaftVoter: a node alone has no listener on which another voter could reach it."""
-        self._refuse("adding", respond)
+        """Refuse AddRaftVoter: this node is a voter, and has no listener on which another one could reach it."""
+        key = ReplicaKey(entity.voter_id, entity.voter_directory_id)
+        self._refuse("adding", self._voters.duplicate(key) if key.node_id == self.node_id else None, respond)
 
     def handle_remove_voter(self, entity: Entity, now_ms: int, respond: Callable[[Fields], None]) -> None:
-        """Refuse RemoveRaftVoter: this node is the only voter."""
-        self._refuse("removing", respond)
+        """Refuse RemoveRaftVoter: the last voter stays."""
+        key = ReplicaKey(entity.voter_id, entity.voter_directory_id)
+        self._refuse("removing", self._voters.not_removable(key), respond)
 
-    def _refuse(self, doing: str, respond: Callable[[Fields], None]) -> None:
-        message = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
-        error: type[KafkaError] = UnsupportedVersion
-        if self.kraft_version > 0:
-            error = InvalidRequest
+    @property
+    def _voters(self) -> VoterSet:
+        return VoterSet(self.kraft_version, (self._own,))
+
+    def _refuse(self, doing: str, error: KafkaError | None, respond: Callable[[Fields], None]) -> None:
+        if self.kraft_version == 0:
+            words = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
+            error = UnsupportedVersion(words)
+        elif error is None:
             setting = "set controller.quorum.bootstrap.servers and start it again"
-            message = f"Node {self.node_id} serves its quorum alone. To change its voters, {setting}"
-        respond({"error_code": error.code, "error_message": message})
+            error = InvalidRequest(f"Node {self.node_id} serves its quorum alone. To change its voters, {setting}")
+        respond({"error_code": error.code, "error_message": str(error)})
 
     def describe(self, now_ms: int) -> QuorumDescription:
         """Describe the quorum: the only voter leads and has every record."""

@@ -100,8 +100,7 @@ def add_voter(raft: Member, entity: Entity, respond: Respond) -> None:
         return
     voters = raft.voter_set
     if key.node_id in voters.by_id:
-        words = f"The voter id for {key} is already part of the set of voters {voters.keys_text}."
-        _refuse(respond, DuplicateVoter, words)
+        _refuse(respond, DuplicateVoter, str(voters.duplicate(key)))
         return
     raft.addresses.note(key.node_id, address)
     if not raft.requests.is_ready(key.node_id, raft.now_ms):
@@ -169,8 +168,7 @@ def remove_voter(raft: Member, entity: Entity, respond: Respond) -> None:
     key, voters = ReplicaKey(entity.voter_id, entity.voter_directory_id), raft.voter_set
     remaining = voters.without(key)
     if remaining is None:
-        words = f"Cannot remove voter {key} from the set of voters {voters.keys_text}"
-        _refuse(respond, VoterNotFound, words)
+        _refuse(respond, VoterNotFound, str(voters.not_removable(key)))
     else:
         offset = raft.append_voters([remaining.voters_record])
         state.change = VoterChange(respond, raft.now_ms + raft.settings.request_timeout_ms, offset=offset)

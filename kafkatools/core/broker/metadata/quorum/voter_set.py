@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kafkatools.core.broker.metadata.snapshot import QUORUM_KINDS, ControlRecord
-from kafkatools.core.errors import ConfigError, InvalidUpdateVersion
+from kafkatools.core.errors import ConfigError, DuplicateVoter, InvalidUpdateVersion, VoterNotFound
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.schemas.snapshot import KRaftVersionRecord, VotersRecord, decode_record, encode_record
 from kafkatools.core.protocol.uuids import uuid_text
@@ -104,6 +104,14 @@ class VoterSet:
     def keys_text(self) -> str:
         """The keys of the voters in Kafka's text form, for error messages."""
         return f"[{', '.join(str(voter.key) for voter in self.voters)}]"
+
+    def duplicate(self, key: ReplicaKey) -> DuplicateVoter:
+        """Return the error of a new voter whose node id is that of a voter."""
+        return DuplicateVoter(f"The voter id for {key} is already part of the set of voters {self.keys_text}.")
+
+    def not_removable(self, key: ReplicaKey) -> VoterNotFound:
+        """Return the error of a removal of a replica that is no voter, or the last one."""
+        return VoterNotFound(f"Cannot remove voter {key} from the set of voters {self.keys_text}")
 
     def has(self, replica: ReplicaKey) -> bool:
         """Return whether a replica is a voter."""

@@ -13,7 +13,7 @@ import pytest
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.formatter import FormatRequest, PlannedDirectory, Voter, write_directory
-from kafkatools.core.errors import ConfigError, InvalidUpdateVersion
+from kafkatools.core.errors import ConfigError, DuplicateVoter, InvalidRequest, InvalidUpdateVersion, VoterNotFound
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.protocol.schemas.metadata import BeginTransactionRecord, TopicRecord
 from kafkatools.core.protocol.uuids import random_uuid, uuid_text
@@ -52,7 +52,7 @@ def test_records_behind_a_transaction_that_was_left_open_count(run_node: Callabl
 
 
 GOLDEN = pathlib.Path(__file__).parents[5] / "golden" / "controller" / "voters-of-a-leader.json"
-UPDATE_FEATURES, API_VERSIONS = 57, 18
+UPDATE_FEATURES, API_VERSIONS, ADD_RAFT_VOTER, REMOVE_RAFT_VOTER = 57, 18, 80, 81
 OWN, OTHER = uuid.UUID(int=5 << 80), uuid.UUID(int=6 << 80)
 
 
@@ -136,6 +136,17 @@ def _update(running: Any, level: int, **fields: Any) -> tuple[int, str | None]:
     return response.error_code, response.error_message
 
 
+def _change(running: Any, api_key: int, node_id: int) -> tuple[int, str]:
+    """The error code of a change of the voters, and which of the expected words are in its message."""
+    directory_id = running.node.directories.metadata_id
+    fields = {"cluster_id": None, "voter_id": node_id, "voter_directory_id": directory_id}
+    if api_key == ADD_RAFT_VOTER:
+        fields |= {"timeout": 1000, "listeners": [{"name": "CONTROLLER", "host": "localhost", "port": 9}]}
+    response = running.connect().call(api_key, 0, **fields)
+    words = ("is already part of the set of voters", "set controller.quorum.bootstrap.servers", "Cannot remove voter")
+    return response.error_code, next(text for text in words if text in response.error_message)
+
+
 def test_an_upgrade_of_kraft_version_writes_apache_kafkas_records(
     run_node: Callable[..., Any], tmp_path: pathlib.Path, golden: dict[str, Any]
 ) -> None:
@@ -151,6 +162,9 @@ def test_an_upgrade_of_kraft_version_writes_apache_kafkas_records(
     levels = running.connect().call(API_VERSIONS, 4, client_software_name="kt", client_software_version="1")
     assert {each.name: each.max_version_level for each in levels.finalized_features}["kraft.version"] == 1
     assert running.node.quorum.describe(0).voters[0].replica_directory_id == uuid.UUID(golden["directory_id"])
+    assert _change(running, ADD_RAFT_VOTER, 1) == (DuplicateVoter.code, "is already part of the set of voters")
+    assert _change(running, ADD_RAFT_VOTER, 2) == (InvalidRequest.code, "set controller.quorum.bootstrap.servers")
+    assert _change(running, REMOVE_RAFT_VOTER, 1) == (VoterNotFound.code, "Cannot remove voter")
     running.stop()
     *_, upgrade = _control_batches(tmp_path)
     assert upgrade == golden["upgrade"]
