@@ -66,8 +66,8 @@ tools: $(STAMP)
 	@! command -v krb5-config >/dev/null || $(BIN)/pip install -q $$($(BIN)/python .ci/requirements --only gssapi)
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
-# What one runs after each change: units and commands, in the processes of the tests and with tests of at most five seconds. Three workers keep two cores busy.
-QUICK_WORKERS ?= 3
+# What one runs after each change: units and commands, in the processes of the tests and with tests of at most five seconds. They wait two thirds of the time.
+QUICK_WORKERS ?= 6
 quick: setup
 	$(BIN)/python .ci/pytest -n $(QUICK_WORKERS) --dist worksteal tests/unit tests/cli -m "not slow and not real_kafka and not processes" $(PYTEST_ARGS)
 
