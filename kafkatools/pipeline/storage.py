@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from kafkatools.core import atomic_file
 from kafkatools.core.log.dump.segment_file import WINDOW_BYTES, SegmentFile
 from kafkatools.pipeline.errors import PipelineError
 
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 
 DIRECTORY = "directory"
 FILE = "file"
+CREDENTIALS = (
+    "check that the credentials are valid and not expired, for example AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
+    "AWS_SESSION_TOKEN"
+)
+CREDENTIAL_CODES = (
+    "ExpiredToken", "InvalidToken", "RequestExpired", "InvalidAccessKeyId", "SignatureDoesNotMatch",
+    "NoCredentialsError", "400", "403",
+)  # fmt: skip
+"""S3's error codes for credentials that are expired or wrong, botocore's exception without any, and the codes of HEAD
+requests, whose responses have no body that could name the reason."""
 _MAGIC = frozenset("*?[")
 _REMOTE_WINDOW_BYTES = 4 << 20
 
@@ -197,7 +208,8 @@ class _RemoteSegment(SegmentFile):
 
 
 def read_bytes(url: str) -> bytes | None:
-    """Read a whole small file; None if it does not exist. Raises PipelineError if it cannot be read."""
+    """Read a whole small file; None if it does not exist. Raises PipelineError if it cannot be read, or its bucket does
+    not exist."""
     path = local_path(url)
     try:
         if path is None:
@@ -205,10 +217,41 @@ def read_bytes(url: str) -> bytes | None:
             return bytes(system.cat_file(inner))
         with open(path, "rb") as file:
             return file.read()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if "NoSuchBucket" in _store_codes(error):
+            raise unreadable(url, error) from error
         return None
     except Exception as error:  # whatever a remote system's client raises
         raise unreadable(url, error) from error
+
+
+def write_bytes(url: str, data: bytes) -> None:
+    """Replace a whole small file atomically and durably; an object store replaces an object atomically. Raises
+    PipelineError if it cannot be written."""
+    path = local_path(url)
+    try:
+        if path is not None:
+            atomic_file.replace_durably(path, data)
+        else:
+            system, inner = _remote(url)
+            system.pipe_file(inner, data)
+    except Exception as error:  # whatever a remote system's client raises
+        raise _failure(url, "written", error) from error
+
+
+def delete_file(url: str) -> None:
+    """Delete a file; a missing one is ignored. Raises PipelineError if it cannot be deleted."""
+    path = local_path(url)
+    try:
+        if path is not None:
+            os.unlink(path)
+        else:
+            system, inner = _remote(url)
+            system.rm_file(inner)
+    except FileNotFoundError:
+        return
+    except Exception as error:  # whatever a remote system's client raises
+        raise _failure(url, "deleted", error) from error
 
 
 def read_text(path: str) -> str:
@@ -232,11 +275,28 @@ def ensure_readable(url: str) -> None:
 def unreadable(url: str, error: Exception) -> PipelineError:
     """Make a PipelineError that says a file or directory cannot be read and gives the first line of the cause. An
     exception that already is a PipelineError is returned unchanged."""
+    return _failure(url, "read", error)
+
+
+def _failure(url: str, action: str, error: Exception) -> PipelineError:
     if isinstance(error, PipelineError):
         return error
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
-    first_line = reason.splitlines()[0] if reason else type(error).__name__
-    return PipelineError(f"{url} cannot be read: {first_line}")
+    first_line = reason.splitlines()[0].rstrip(".") if reason else type(error).__name__
+    hint = "" if local_path(url) is not None or not {*CREDENTIAL_CODES} & {*_store_codes(error)} else f"; {CREDENTIALS}"
+    return PipelineError(f"{url} cannot be {action}: {first_line}{hint}")
+
+
+def _store_codes(error: BaseException) -> list[str]:
+    """Return the error codes of an object store in the chain of causes; the name of an exception that has none."""
+    codes = []
+    cause: BaseException | None = error
+    while cause is not None:
+        response = getattr(cause, "response", None)
+        details = response.get("Error", {}) if isinstance(response, dict) else {}
+        codes.append(str(details.get("Code", type(cause).__name__)))
+        cause = cause.__cause__ or cause.__context__
+    return codes
 
 
 def _remote(url: str) -> tuple[AbstractFileSystem, str]:

@@ -30,7 +30,8 @@ PipelineIdentity = dict[str, Any]
 ManifestContent = dict[str, Any]
 
 # The file moves that complete a run: files to delete, and files to move from `staging` into `directory`. A sink that is
-# not a directory of files has only `writing`: the URI of the sink that may hold part of the rows.
+# not a directory of files has only `writing`: the URI of the sink that may hold part of the rows; a table also has
+# `version`: the one before the run, None if there was no table.
 Journal = dict[str, Any]
 
 # The values of a pipeline file by key. Each table in `sources` has the keys that describe a source.

@@ -15,15 +15,20 @@ from support.requirements import require
 
 import kafkatools
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("official")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("official")]
 
 TABLES = ["delta:DIRECTORY/NAME", "iceberg:lake.db.NAME"]
 
 
 @pytest.fixture(scope="module")
-def spark4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark]:
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="module")
+def spark4(warehouse: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark]:
     try:
-        conf = QUICK | table_settings(tmp_path_factory.mktemp("warehouse"))
+        conf = QUICK | table_settings(warehouse)
     except Unavailable as missing:
         require(str(missing))
     with OfficialSpark(tmp_path_factory.mktemp("spark4"), conf=conf) as process:
@@ -78,8 +83,7 @@ def rows_there(spark: Any, uri: str, columns: str) -> Any:
     """Runs in the process: the table's rows."""
     kind, _, target = uri.partition(":")
     table = target if kind == "iceberg" else f"delta.`{target}`"
-    names = columns.split(", ")
-    return sorted([[row[name] for name in names] for row in spark.sql(f"SELECT {columns} FROM {table}").collect()])
+    return sorted(list(row) for row in spark.sql(f"SELECT {columns} FROM {table}").collect())
 
 
 SQL = "SELECT CAST(key AS STRING) AS user, value.n AS n, partition, offset, timestamp, tombstone FROM input"
@@ -115,6 +119,23 @@ def test_a_topic_is_merged_by_key_and_a_resumed_run_merges_what_came_since(table
     assert checked.endswith(f"8 records read, version {version} of {uri} written\n")
     place.kt(*words, "--from-option", "endingOffsets=" + json.dumps({topic: {"0": 2, "1": 0}}))
     assert ["b", None] in place.rows(uri, "user, n"), "older records replace nothing"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_run_that_was_killed_before_its_commit_is_resumed(table: str, place: Place) -> None:
+    topic = f"cut-{table[:5]}"
+    uri, manifest = place.table(table, "cut"), place.directory / f"{topic}.json"
+    place.send(topic, ("a", "1"))
+    words = ("run", "--from", f"topic:{topic}", "--to", uri, "--manifest", str(manifest), "--resume")
+    place.kt(*words)
+    version = json.loads(manifest.read_text())["sink"]["version"]
+    place.send(topic, ("b", "2"))
+    journal = pathlib.Path(f"{manifest}.journal")
+    journal.write_text(json.dumps({"writing": uri, "version": version}))
+    place.kt(*words)
+    assert place.rows(uri, "CAST(value AS STRING)") == [["1"], ["2"]]
+    journal.write_text(json.dumps({"writing": uri, "version": version}))
+    assert "a run was interrupted while writing to" in place.kt(*words, status=1)[1], "there was a commit since"
 
 
 @pytest.mark.parametrize("table", TABLES)

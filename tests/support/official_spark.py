@@ -37,6 +37,17 @@ TABLE_JARS = (
     ("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.10.0"),
 )
 """Delta and Iceberg for this Spark."""
+AWS_SDK = "2.29.52"
+S3_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>tests</groupId><artifactId>s3</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-aws</artifactId><version>3.4.1</version>
+<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
+<dependency><groupId>software.amazon.awssdk</groupId><artifactId>s3</artifactId><version>{AWS_SDK}</version></dependency>
+<dependency><groupId>software.amazon.awssdk</groupId><artifactId>s3-transfer-manager</artifactId>
+<version>{AWS_SDK}</version></dependency>
+<dependency><groupId>software.amazon.awssdk</groupId><artifactId>sts</artifactId><version>{AWS_SDK}</version></dependency>
+</dependencies></project>"""
+"""S3A for this Spark's Hadoop, with the parts of the SDK that it uses: its bundle would be 600 MB instead of 15."""
 PYTHON = (f"pyspark=={SPARK}", "py4j==0.10.9.9")
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """For a session that lives for short queries; where speed is measured it is not to be given."""
@@ -77,10 +88,38 @@ def tables_home() -> pathlib.Path:
     return target
 
 
-def table_settings(warehouse: pathlib.Path) -> dict[str, str]:
-    """The settings of a session with Delta, and with Iceberg as the catalog `lake`."""
+@functools.cache
+def s3_home() -> pathlib.Path:
+    """The directory with the jars of S3A in `jars`; fetched once. Raises Unavailable."""
+    target = CACHE / f"spark-{SPARK}-s3"
+    if not target.exists():
+        made = pathlib.Path(tempfile.mkdtemp(prefix="s3-", dir=home().parent))
+        try:
+            _copy_jars(made, S3_POM, "hadoop-aws")
+            with contextlib.suppress(OSError):  # another process was first
+                made.rename(target)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    return target
+
+
+def s3_settings(endpoint: str) -> dict[str, str]:
+    """The settings of a session whose `s3a:` is the server at an address, with the credentials of the environment."""
     return {
-        "spark.driver.extraClassPath": f"{home() / 'jars'}/*{os.pathsep}{tables_home() / 'jars'}/*",
+        "spark.hadoop.fs.s3a.endpoint": endpoint,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.attempts.maximum": "1",
+        "spark.hadoop.fs.s3a.retry.limit": "1",
+    }
+
+
+def table_settings(warehouse: pathlib.Path) -> dict[str, str]:
+    """The settings of a session with Delta, with Iceberg as the catalog `lake`, and with S3A."""
+    return {
+        "spark.driver.extraClassPath": os.pathsep.join(
+            f"{found / 'jars'}/*" for found in (home(), tables_home(), s3_home())
+        ),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
@@ -98,21 +137,26 @@ def _fetch(target: pathlib.Path) -> None:
 
 
 def _fetch_jars(target: pathlib.Path, jars: Sequence[tuple[str, str, str]]) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
         "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
         for group, name, version in jars
     )
-    pom = target / "pom.xml"
-    pom.write_text(
+    pom = (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>tests</groupId>'
         f"<artifactId>connector</artifactId><version>1</version><dependencies>{dependencies}</dependencies></project>"
     )
-    copy = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={target / 'jars'}"]
-    _run(copy, f"Maven could not fetch {', '.join(name for _, name, _ in jars)}")
+    _copy_jars(target, pom, ", ".join(name for _, name, _ in jars))
+
+
+def _copy_jars(target: pathlib.Path, pom: str, names: str) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
+    path = target / "pom.xml"
+    path.write_text(pom)
+    copy = [maven, "-q", "-B", "-f", str(path), "dependency:copy-dependencies", f"-DoutputDirectory={target / 'jars'}"]
+    _run(copy, f"Maven could not fetch {names}")
 
 
 def _run(command: list[str], problem: str) -> None:
@@ -138,6 +182,7 @@ class OfficialSpark:
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.session.timeZone": "UTC",
             "spark.local.dir": str(directory),
+            "spark.python.authenticate.socketTimeout": "120s",  # 15 s are too few on a busy machine
             **(conf or {}),
         }
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
@@ -166,6 +211,11 @@ class OfficialSpark:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def pid(self) -> int:
+        """The process id, whose children are the JVM and its executors."""
+        return self._process.pid
 
     def call(self, function: Callable[..., Any], **arguments: Any) -> Any:
         """Runs `function(spark, **arguments)` there; what goes in and out is JSON. Its source is what travels, so it
@@ -226,3 +276,4 @@ if __name__ == "__main__":  # before the tests, whose time is limited
     with contextlib.suppress(Unavailable):
         home()
         tables_home()
+        s3_home()

@@ -142,14 +142,16 @@ _RUN_OPTIONS = (
     *under(
         "streams and repeated runs",
         Option("--stream", "Keep reading new records. Needs --checkpoint."),
-        Option("--checkpoint", "With --stream: directory in which Spark saves its progress.", value="DIR"),
+        Option("--checkpoint", "With --stream: directory or URL in which Spark saves its progress.", value="DIR"),
         Option(
             "--trigger",
             "With --stream: available-now (process the records that exist now, then exit), or seconds between two "
             "batches. Default: start the next batch when one ends.",
             value="available-now|SECONDS",
         ),
-        Option("--manifest", "At the end, list what was read and written in this file.", value="FILE"),
+        Option(
+            "--manifest", "At the end, list what was read and written in this file, which can be a URL.", value="FILE"
+        ),
         Option("--resume", "With --manifest: skip what it lists as done, and finish an interrupted run."),
     ),
     *under(
@@ -196,7 +198,11 @@ EXPORT = Command(
     "Write records to Parquet, JSON or CSV files. The next run adds new records or resumes an interrupted run.",
     options=(
         Option(
-            "--to", "Target directory on this machine: parquet:DIR, json:DIR or csv:DIR.", value="URI", required=True
+            "--to",
+            "Target directory: parquet:DIR, json:DIR or csv:DIR; on Spark also of an object store, as "
+            "parquet:s3a://BUCKET/PATH.",
+            value="URI",
+            required=True,
         ),
         Option(
             "--partition-by",

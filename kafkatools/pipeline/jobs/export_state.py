@@ -18,7 +18,7 @@ from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.offsets import Ranges
 from kafkatools.pipeline.run.manifest import write_whole
-from kafkatools.pipeline.storage import local_path
+from kafkatools.pipeline.storage import join, local_path, read_bytes
 from kafkatools.pipeline.uris import Cluster, Uri, path_of
 
 STATE = "_kt_export.json"
@@ -122,19 +122,16 @@ class ExportState:
 
     @classmethod
     def load(cls, export: Export, directory: ExportDirectory) -> ExportState:
-        """Read the state of an export, or create the directory for one. Raises PipelineError if the sink is not a local
-        directory, has other content, or belongs to an export with other settings."""
-        local = local_path(path_of(export.sink))
-        if local is None or not directory.can_move:
-            raise PipelineError(
-                f"{export.sink} must be a local directory, and the session not Spark Connect, for an export"
-            )
-        state = cls(export, directory, os.path.join(local, STATE))
-        if os.path.exists(state.path):
-            state._read()
-        elif directory.exists():
+        """Read the state of an export, or create the directory for one. Raises PipelineError if the session is one of
+        Spark Connect, or if the sink has other content, or belongs to an export with other settings."""
+        if not directory.can_move:
+            raise PipelineError(f"An export into {export.sink} does not work over Spark Connect: use another --master")
+        place = path_of(export.sink)
+        local = local_path(place)
+        state = cls(export, directory, join(place, STATE))
+        if not state._read() and directory.exists():
             raise PipelineError(f"{export.sink} contains files that are not an export; name an empty directory")
-        else:
+        if local is not None:
             try:
                 os.makedirs(local, exist_ok=True)
             except OSError as error:
@@ -150,20 +147,24 @@ class ExportState:
             "source": str(export.source), "where": export.where, "dialect": export.dialect, **shape, **selection,
         }  # fmt: skip
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Read the state file; return False if there is none. Raises PipelineError."""
+        data = read_bytes(self.path)
+        if data is None:
+            return False
         try:
-            with open(self.path, encoding="utf-8") as file:
-                content = json.load(file)
+            content = json.loads(data)
             if content["version"] != _VERSION:
                 raise PipelineError(f"{self.path} has version {content['version']}; supported is version {_VERSION}")
             recorded, moving = content["export"], content["moving"]
             rows = [(TopicPartition(row["topic"], row["partition"]), row["end"]) for row in content["partitions"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise PipelineError(f"{self.path} is not the state of an export: {error}") from None
         for name, value in self._identity().items():
             if recorded.get(name) != value:
                 raise PipelineError(f"{self.export.sink} is an export with {name} {recorded.get(name)}, not {value}")
         self.ends, self._moving = dict(rows), moving
+        return True
 
     def record(self, files: Iterable[str], ranges: Ranges) -> None:
         """Record the files of a round in the stage and the round's end offsets. Raises PipelineError if the state file

@@ -12,14 +12,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kafkatools.core import atomic_file
 from kafkatools.core.topic_partition import numbers_by_topic
+from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
-from kafkatools.pipeline.storage import unreadable
 from kafkatools.pipeline.types import (
     FileContent,
     Journal,
@@ -76,13 +74,11 @@ def read_manifest(path: str) -> ManifestContent | None:
 def _read_json(path: str) -> dict[str, Any] | None:
     """Read a JSON object; None if the file does not exist. Raises PipelineError if the file is unreadable or not a JSON
     object."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except FileNotFoundError:
+    data = storage.read_bytes(path)
+    if data is None:
         return None
-    except OSError as error:
-        raise unreadable(path, error) from None
+    try:
+        content = json.loads(data)
     except ValueError:
         raise PipelineError(f"{path} cannot be read: it is not JSON") from None
     if not isinstance(content, dict):
@@ -91,16 +87,18 @@ def _read_json(path: str) -> dict[str, Any] | None:
 
 
 def write_whole(path: str, content: Mapping[str, object]) -> None:
-    """Replace a JSON file atomically and durably. Raises PipelineError if it cannot be written."""
-    try:
-        atomic_file.replace_durably(path, (json.dumps(content, indent=1) + "\n").encode())
-    except OSError as error:
-        raise PipelineError(f"{path} cannot be written: {error.strerror}") from error
+    """Replace a JSON file, which may be a URL, atomically and durably. Raises PipelineError if it cannot be written."""
+    storage.write_bytes(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def ensure_writable(path: str) -> None:
-    """Raise PipelineError, before a run begins, if the manifest's directory does not exist or is not writable."""
-    directory = os.path.dirname(os.path.abspath(path))
+    """Raise PipelineError, before a run begins, if the manifest's directory does not exist or is not writable; of a URL
+    if the journal beside it cannot be read."""
+    local = storage.local_path(path)
+    if local is None:
+        storage.read_bytes(journal_path(path))
+        return
+    directory = os.path.dirname(local)
     if not os.path.isdir(directory):
         raise PipelineError(f"{path} cannot be written: there is no directory {directory}")
     if not os.access(directory, os.W_OK):
@@ -119,9 +117,8 @@ def read_journal(path: str) -> Journal | None:
 
 
 def delete_journal(path: str) -> None:
-    """Delete the journal beside a manifest, if there is one. Raises OSError if the file cannot be deleted."""
-    with suppress(FileNotFoundError):
-        os.unlink(journal_path(path))
+    """Delete the journal beside a manifest, if there is one. Raises PipelineError if the file cannot be deleted."""
+    storage.delete_file(journal_path(path))
 
 
 # -- Its content --

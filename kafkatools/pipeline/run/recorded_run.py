@@ -9,7 +9,6 @@ journal only marks that writing began, so that no run writes the same rows twice
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -36,7 +35,8 @@ from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Pipeline, Source
 from kafkatools.pipeline.sinks.files import Directory
-from kafkatools.pipeline.sinks.table_versions import table_version
+from kafkatools.pipeline.sinks.table_versions import table_exists, table_version
+from kafkatools.pipeline.storage import normal
 from kafkatools.pipeline.types import (
     FileContent,
     Journal,
@@ -127,7 +127,7 @@ def _source_files(spark: SparkSession, source: Source) -> list[FileContent] | No
 def _run_staged(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, recording: Recording) -> RunResult:
     sink = pipeline.sink
     directory = Directory(spark, uris.path_of(sink.uri))
-    staging = f"_kt-{hashlib.sha256(os.path.abspath(recording.path).encode()).hexdigest()[:16]}"
+    staging = f"_kt-{hashlib.sha256(normal(recording.path).encode()).hexdigest()[:16]}"
     place = f"{directory.path}/{staging}"
     directory.delete([staging])
     try:
@@ -165,13 +165,17 @@ def _finish(directory: Directory, manifest: str, journal: Journal) -> None:
 
 
 def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
-    """Complete an interrupted run from its journal; do nothing without a journal. Raises PipelineError without
-    --resume, or if the sink may hold part of the rows."""
+    """Complete an interrupted run from its journal; do nothing without a journal, or if the run left a table as it was.
+    Raises PipelineError without --resume, or if the sink may hold rows of the run."""
     journal = records.read_journal(path)
     if journal is None:
         return
     journal_path = records.journal_path(path)
     if "writing" in journal:
+        uri = pipeline.sink.uri
+        if uri.is_table and "version" in journal and journal["version"] == _version_if_any(spark, uri):
+            records.delete_journal(path)  # the run ended before the one commit that holds all of its rows
+            return
         raise PipelineError(
             f"{journal_path}: a run was interrupted while writing to {journal['writing']}, which may hold part of its "
             "rows; check the sink, then delete this file to write all rows again"
@@ -192,7 +196,8 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
 
     def begin() -> None:
         if uri.kind != uris.CONSOLE and mode != MERGE:  # a merge that runs again changes nothing
-            records.write_whole(records.journal_path(recording.path), {"writing": str(uri)})
+            version = {"version": _version_if_any(spark, uri)} if uri.is_table else {}
+            records.write_whole(records.journal_path(recording.path), {"writing": str(uri), **version})
 
     try:
         result = run_once(spark, pipeline, mode, show, begin=begin)
@@ -206,6 +211,11 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, rows))
     records.delete_journal(recording.path)
     return result
+
+
+def _version_if_any(spark: SparkSession, uri: uris.Uri) -> int | None:
+    """Return the version of a table; None if the table does not exist."""
+    return table_version(spark, uri) if table_exists(spark, uri) else None
 
 
 # -- Streams --

@@ -110,10 +110,7 @@ def write_report(directory: str, report: SplitReport) -> None:
             os.makedirs(path, exist_ok=True)
             atomic_file.replace_durably(target, data)
         else:
-            from fsspec.core import url_to_fs
-
-            system, inner = url_to_fs(target)
-            system.pipe_file(inner, data)  # object stores put an object atomically
+            storage.write_bytes(target, data)
     except OSError as error:
         raise PipelineError(f"{target} cannot be written: {error.strerror or error}") from error
 

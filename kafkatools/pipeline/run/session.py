@@ -26,6 +26,7 @@ from kafkatools.pipeline.run.executors import is_local, is_local_master, worker_
 from kafkatools.pipeline.run.masters import ensure_reachable
 from kafkatools.pipeline.run.waiting import tell_of_waiting
 from kafkatools.pipeline.run.worker_python import worker_python
+from kafkatools.pipeline.storage import CREDENTIALS
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JVMView
@@ -382,12 +383,30 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 _POSITION = re.compile(r"[;(]\s*line (\d+),? pos(?:ition)? (\d+)\)?;?")
 _WORKER_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception)): ?(?P<text>.*)$", re.MULTILINE)
 _JAVA_ERROR = re.compile(r"^(?:: |Caused by: )?(?:[a-z]\w*\.)+(?P<type>\w+(?:Error|Exception)): ?(?P<text>.*)$", re.M)
+_SDK_CLASS = re.compile(r"\bsoftware\.amazon\.(?:\w+\.)+(?:[A-Z]\w*): (?:null )?")
+_S3_REFUSAL = re.compile(r"\(Service: S3, Status Code: 40[013]\b|\bNo AWS Credentials\b|\bNoAuthWithAWSException\b")
 _PIPELINE_ERROR = re.compile(r"PipelineError: (?P<text>.*)")
 
 
 def plain_error(exception: BaseException) -> str:
     """Return a Spark exception as one line without stack trace and error class; a position in the SQL is put at the
-    end. For a PipelineError, raised here or in a worker, return its own message."""
+    end. For a PipelineError, raised here or in a worker, return its own message. Errors of object stores get advice."""
+    return _with_advice(_line_of(exception))
+
+
+def _with_advice(line: str) -> str:
+    """Add to an error of Hadoop's S3A what to do: about credentials, or the package that is not loaded."""
+    line = _SDK_CLASS.sub("", line)
+    if _S3_REFUSAL.search(line) and CREDENTIALS not in line:
+        return f"{line.rstrip('.')}; {CREDENTIALS}"
+    if "S3AFileSystem not found" in line:
+        return f"{line}; add --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, of Spark's Hadoop"
+    if 'No FileSystem for scheme "s3"' in line:
+        return f"{line}; Spark's name for it is s3a://BUCKET/PATH"
+    return line
+
+
+def _line_of(exception: BaseException) -> str:
     if isinstance(exception, PipelineError):
         return str(exception)
     text = _message(exception)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.export_state import (
     STAGE,
     Export,
@@ -21,6 +22,7 @@ from kafkatools.pipeline.jobs.in_process.export_files import LocalDirectory, Rou
 from kafkatools.pipeline.jobs.in_process.export_rows import RowShape
 from kafkatools.pipeline.jobs.in_process.tables import LocalSource
 from kafkatools.pipeline.jobs.offsets import Ranges
+from kafkatools.pipeline.storage import local_path
 from kafkatools.pipeline.uris import path_of
 
 
@@ -29,6 +31,8 @@ def run_export(
 ) -> Exported:
     """Finish the file moves of an interrupted run, then export the offsets available now that are not exported yet, in
     rounds. `advance` is called with numbers of records that were read. Returns the sums. Raises PipelineError."""
+    if local_path(path_of(export.sink)) is None:
+        raise PipelineError(f"{export.sink} must be a local directory; kt pipeline export also writes to URLs")
     directory = LocalDirectory(path_of(export.sink))
     is_new = not os.path.lexists(directory.path)
     try:
