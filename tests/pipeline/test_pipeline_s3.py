@@ -204,15 +204,14 @@ def test_expired_credentials_are_one_line(place: Place, monkeypatch: pytest.Monk
     status, err = told
     assert status == 1
     (line,) = err.splitlines()
-    assert line.startswith("s3a://lake/expired: ") and line.endswith(f"; {advice}"), line
+    assert line.startswith("s3a://refused/expired: ") and line.endswith(f"; {advice}"), line
 
 
 def expired_there(spark: Any, endpoint: str, bootstrap: str, directory: str) -> Any:
     """Runs in the process: a run into a bucket of its own, whose store refuses the credentials."""
     from support.kt import run_kt
 
-    spark._jsc.hadoopConfiguration().set("fs.s3a.bucket.lake.endpoint", endpoint)
-    spark._jvm.org.apache.hadoop.fs.FileSystem.closeAll()
-    words = ("run", "--from", "topic:expired", "--to", "parquet:s3a://lake/expired", "--bootstrap-server", bootstrap)
+    spark._jsc.hadoopConfiguration().set("fs.s3a.bucket.refused.endpoint", endpoint)
+    words = ("run", "--from", "topic:expired", "--to", "parquet:s3a://refused/expired", "--bootstrap-server", bootstrap)
     ran = run_kt("pipeline", *words, cwd=directory)
     return [ran.status, ran.err]
