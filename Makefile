@@ -21,7 +21,7 @@ KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo quick test test-registry test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash clean tools setup install-check lock
+.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash clean tools setup install-check lock
 
 setup: $(STAMP)
 
@@ -80,7 +80,7 @@ test-small: setup tools
 	$(BIN)/python .ci/pytest -n $(WORKERS) --dist worksteal $(SMALL) $(PYTEST_ARGS)
 
 test-large: setup tools
-	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry tests/matrix tests/yarn) $(PYTEST_ARGS)
 
 test-alone: setup tools
 	$(BIN)/python .ci/pytest $(ALONE) $(PYTEST_ARGS)
@@ -188,6 +188,15 @@ install-check:
 # Against a real schema registry, which Maven fetches: 140 MB, too large for each run of the suite. RECORD=1 makes the recordings anew.
 test-registry: setup
 	$(JAVA) KT_RECORD=$(RECORD) $(BIN)/python -m pytest tests/registry $(PYTEST_ARGS)
+
+# The sources, the sink and jobs under each PySpark 4.x and each Python of the machine; WRITE=--write writes the table of docs/pipeline.md.
+# Each PySpark is a download of 450 MB.
+test-spark-matrix: setup
+	$(JAVA) $(BIN)/python .ci/spark-matrix $(WRITE)
+
+# By spark-submit on Apache Hadoop's YARN, a download of 65 MB; it takes minutes.
+test-yarn: setup
+	$(JAVA) $(BIN)/python -m pytest tests/yarn $(PYTEST_ARGS)
 
 bench: $(STAMP) tools
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
