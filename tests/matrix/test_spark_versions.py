@@ -37,14 +37,14 @@ def spark() -> Iterator[SparkSession]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker with the topic `source`."""
     with embedded_broker(tmp_path_factory.mktemp("broker")) as bootstrap:
-        send(bootstrap, range(ROWS))
+        send(bootstrap, "source", range(ROWS))
         yield bootstrap
 
 
-def send(bootstrap: str, numbers: range) -> None:
+def send(bootstrap: str, topic: str, numbers: range) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
         for number in numbers:
-            producer.send("source", b"value %d" % number, key=b"key %d" % (number % 10))
+            producer.send(topic, b"value %d" % number, key=b"key %d" % (number % 10))
 
 
 def committed(bootstrap: str, topic: str) -> list[bytes | None]:
@@ -82,10 +82,9 @@ def test_a_topic_as_a_table_and_written_exactly_once(spark: SparkSession, broker
 
 
 def test_a_stream_exactly_once_also_after_it_ended(spark: SparkSession, broker: str, tmp_path: pathlib.Path) -> None:
-    options = {"kafka.bootstrap.servers": broker, "subscribe": "source", "startingOffsets": "earliest"}
-    for rows in (ROWS, ROWS + MORE):
-        if rows > ROWS:
-            send(broker, range(ROWS, rows))
+    options = {"kafka.bootstrap.servers": broker, "subscribe": "growing", "startingOffsets": "earliest"}
+    for sent, rows in ((0, ROWS), (ROWS, ROWS + MORE)):
+        send(broker, "growing", range(sent, rows))
         stream = spark.readStream.format("kt").schema("offset bigint, value binary").options(**options).load()
         query = (
             stream.select("value")
