@@ -21,7 +21,7 @@ KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash clean tools setup install-check lock
+.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation clean tools setup install-check lock
 
 setup: $(STAMP)
 
@@ -197,6 +197,11 @@ test-spark-matrix: setup
 # By spark-submit on Apache Hadoop's YARN, a download of 65 MB; it takes minutes.
 test-yarn: setup
 	$(JAVA) $(BIN)/python -m pytest tests/yarn $(PYTEST_ARGS)
+
+# A random sample of mutations of records, log, producer and group coordinators: `make mutation MUTATION_ARGS="--count 50 --seed 1 log"`.
+mutation: setup
+	$(BIN)/pip install -q 'cosmic-ray>=8.4'
+	nice $(BIN)/python .ci/mutation $(MUTATION_ARGS)
 
 bench: $(STAMP) tools
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
