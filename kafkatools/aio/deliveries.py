@@ -60,7 +60,7 @@ class TaskRecords(Outgoing):
         return RowsSink(_Results(self), None, range(self.count))
 
     def delivery(self, row: int) -> LoopFuture:
-        """Return the Delivery of a record, typed as what it can be used as."""
+        """Return the Delivery of a record, typed as asyncio.Future, whose methods it has."""
         return cast("LoopFuture", Delivery(self, row))
 
     def complete(self, run: RowsRun) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 DIRECTORY = "directory"
 FILE = "file"
 CREDENTIALS = (
-    "check that the credentials are valid and not expired, for example AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
-    "AWS_SESSION_TOKEN"
+    "check that the credentials are valid, not expired, and may access the bucket, for example AWS_ACCESS_KEY_ID, "
+    "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
 )
 CREDENTIAL_CODES = (
     "ExpiredToken", "InvalidToken", "RequestExpired", "InvalidAccessKeyId", "SignatureDoesNotMatch",

@@ -104,6 +104,12 @@ def test_a_topic_is_merged_by_key_and_a_resumed_run_merges_what_came_since(table
         "--merge-by", "user",
     )  # fmt: skip
     recorded = ("--manifest", manifest, "--resume")
+    nothing = json.dumps({topic: {"0": 0, "1": 0}})
+    unread = str(place.directory / f"{topic}-unread.json")
+    place.kt(*words, "--from-option", f"endingOffsets={nothing}", "--manifest", unread)
+    assert json.loads(pathlib.Path(unread).read_text())["sink"] | {"uri": ""} == {
+        "uri": "", "mode": "merge", "rows": 0, "files": None, "version": None,
+    }  # fmt: skip
     _, told = place.kt(*words, *recorded)
     assert told.splitlines()[-1] == f"{uri}: 5 rows"
     assert place.rows(uri, "user, n") == [["a", 3], ["b", 2]]
@@ -121,6 +127,17 @@ def test_a_topic_is_merged_by_key_and_a_resumed_run_merges_what_came_since(table
     assert ["b", None] in place.rows(uri, "user, n"), "older records replace nothing"
 
 
+def test_rows_of_several_topics_are_merged_with_their_topic(place: Place) -> None:
+    for topic in ("one", "two"):
+        place.send(topic, ("a", '{"n":1}'))
+    uri = place.table(TABLES[0], "several")
+    words = ("run", "--from", "topic:one,two", "--value", "json", "--value-schema", "n.ddl", "--to", uri)
+    refused = place.kt(*words, "--merge-by", "user", "--sql", SQL, status=1)[1]
+    assert "--merge-by needs the columns user, topic, partition" in refused and "the rows have no 'topic'" in refused
+    place.kt(*words, "--merge-by", "user", "--sql", SQL.replace("FROM", ", topic FROM"))
+    assert place.rows(uri, "user, n") == [["a", 1]]
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_a_run_that_was_killed_before_its_commit_is_resumed(table: str, place: Place) -> None:
     topic = f"cut-{table[:5]}"
@@ -135,7 +152,11 @@ def test_a_run_that_was_killed_before_its_commit_is_resumed(table: str, place: P
     place.kt(*words)
     assert place.rows(uri, "CAST(value AS STRING)") == [["1"], ["2"]]
     journal.write_text(json.dumps({"writing": uri, "version": version}))
-    assert "a run was interrupted while writing to" in place.kt(*words, status=1)[1], "there was a commit since"
+    told = place.kt(*words, status=1)[1]
+    assert f"a run was interrupted while writing to {uri}, whose version has changed since" in told
+    journal.write_text(json.dumps({"writing": "delta:/elsewhere", "version": None}))
+    told = place.kt(*words, status=1)[1]
+    assert "a run was interrupted while writing to delta:/elsewhere, which may hold part of its rows" in told
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -104,8 +104,8 @@ _RUN_OPTIONS = (
         ),
         Option(
             "--merge-by",
-            "Merge into a table: the latest record of each key, by this column, becomes its row, and a tombstone "
-            "deletes it. Repeatable for keys of several columns.",
+            "Upsert into a Delta or Iceberg table by this key column: the latest record of a key becomes its row, a "
+            "tombstone deletes it. Repeat for a key of several columns.",
             value="COLUMN",
             repeatable=True,
         ),

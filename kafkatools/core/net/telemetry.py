@@ -67,7 +67,7 @@ class Subscription(NamedTuple):
     is_delta: bool
 
     def selects(self, name: str) -> bool:
-        """Return whether a metric is asked for."""
+        """Return whether the subscription includes a metric."""
         return self.metrics == _ALL or name.startswith(self.metrics)
 
 

@@ -40,7 +40,7 @@ if not cython.compiled:
     put_bytes = _appended_bytes
 
 RECORD_BYTES = 32
-"""What a record counts beside its key and value."""
+"""Bytes counted for each record in addition to key and value."""
 NO_ROOM = -1
 LAST_POSITION = 0x7FFFFFFF
 
@@ -129,7 +129,7 @@ def bytes_of(cell: object) -> bytes | None:
 
 
 class RowFuture:
-    """A row of `records`, whose result is asked for later."""
+    """The future of one row of `records`."""
 
     __slots__ = ("records", "row")
 

@@ -19,7 +19,7 @@ except ImportError:
 if not cython.compiled:
     # What the .pxd brings from `_kernel` and from C.
     def _same(column: array[int]) -> array[int]:
-        """Return what a pointer stands for when compiled."""
+        """Return the column itself; compiled, a pointer to its items."""
         return column
 
     def _copied(data: Buffer, position: int, length: int) -> bytes:

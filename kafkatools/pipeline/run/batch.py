@@ -29,7 +29,7 @@ from kafkatools.pipeline.run.reports import SplitReport, read_reports
 from kafkatools.pipeline.run.session import is_connected, is_ours, plain_error, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
-from kafkatools.pipeline.sinks.merge import TOMBSTONE, merge_rows
+from kafkatools.pipeline.sinks.merge import TOMBSTONE, ensure_mergeable, merge_rows
 from kafkatools.pipeline.sinks.table_versions import table_exists
 from kafkatools.pipeline.sources.pruning import Needs, prune
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
@@ -117,6 +117,8 @@ def run_once(
     sink = pipeline.sink
     with reports_directory(pipeline) as reports:
         tables, output = _open_query(spark, pipeline, reports)
+        if sink.merge_by:
+            ensure_mergeable(sink, output.columns, has_several_topics=pipeline.has_several_topics)
         if begin is not None:
             begin()
         rows, files = write_table(spark, sink, mode, output, show, path)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.python_check import DEPENDENCIES
 from kafkatools.pipeline.run.worker_python import worker_python
+from kafkatools.version import __version__
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -52,7 +53,7 @@ sys.modules["kafkatools"] = importlib.import_module("kafkatools")
 """
 _MISMATCH = re.compile(r"PYTHON_VERSION_MISMATCH\D*(?P<worker>3\.\d+)\D+(?P<driver>3\.\d+)")
 
-_MISSING = re.compile(r"No module named '(?P<module>kafkatools|pyarrow|pandas|numpy)\b")
+_MISSING = re.compile(r"No module named '(?P<module>kafkatools(?P<inner>\.[\w.]+)?|pyarrow|pandas|numpy)'")
 _LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \((?P<host>\S+) executor")
 
 Fields = tuple[str, str, str, str, tuple[str, ...], str]
@@ -196,6 +197,11 @@ def worker_failure(text: str) -> str | None:
     missing = _MISSING.search(text)
     if missing is None:
         return None
+    if missing["inner"]:
+        return (
+            f"{place} has another version of kafkatools, without the module {missing['module']}: install "
+            f"{__version__} there"
+        )
     remedy = f"install it there (pip install {missing['module']}), or set PYSPARK_PYTHON to a Python that has it"
     if missing["module"] == PACKAGE:
         remedy = "install it there, or start the session anew, which sends it to executors that lack it"

@@ -33,6 +33,7 @@ from kafkatools.pipeline.run.batch import (
 )
 from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
+from kafkatools.pipeline.run.session import is_connected
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Pipeline, Source
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.sinks.table_versions import table_exists, table_version
@@ -165,20 +166,27 @@ def _finish(directory: Directory, manifest: str, journal: Journal) -> None:
 
 
 def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
-    """Complete an interrupted run from its journal; do nothing without a journal, or if the run left a table as it was.
-    Raises PipelineError without --resume, or if the sink may hold rows of the run."""
+    """Complete an interrupted run from its journal, with --resume. Without a journal, and if the run left its table as
+    it was, there is nothing to complete. Raises PipelineError without --resume if the rows of the run are written, and
+    if the sink may hold rows of the run."""
     journal = records.read_journal(path)
     if journal is None:
         return
     journal_path = records.journal_path(path)
     if "writing" in journal:
         uri = pipeline.sink.uri
-        if uri.is_table and "version" in journal and journal["version"] == _version_if_any(spark, uri):
+        if "version" not in journal or journal["writing"] != str(uri):
+            raise PipelineError(
+                f"{journal_path}: a run was interrupted while writing to {journal['writing']}, which may hold part of "
+                "its rows; check the sink, then delete this file to write all rows again"
+            )
+        if journal["version"] == (version := _version_if_any(spark, uri)):
             records.delete_journal(path)  # the run ended before the one commit that holds all of its rows
             return
         raise PipelineError(
-            f"{journal_path}: a run was interrupted while writing to {journal['writing']}, which may hold part of its "
-            "rows; check the sink, then delete this file to write all rows again"
+            f"{journal_path}: a run was interrupted while writing to {uri}, whose version has changed since, from "
+            f"{journal['version']} to {version}: if the new version has the rows of the run, they would be written "
+            "twice; check the table, then delete this file to write all rows again"
         )
     if not pipeline.resume:
         raise PipelineError(f"{journal_path}: a run was interrupted after its rows were written; --resume completes it")
@@ -196,7 +204,7 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
 
     def begin() -> None:
         if uri.kind != uris.CONSOLE and mode != MERGE:  # a merge that runs again changes nothing
-            version = {"version": _version_if_any(spark, uri)} if uri.is_table else {}
+            version = {"version": _version_if_any(spark, uri)} if _has_version(spark, uri) else {}
             records.write_whole(records.journal_path(recording.path), {"writing": str(uri), **version})
 
     try:
@@ -211,6 +219,12 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, rows))
     records.delete_journal(recording.path)
     return result
+
+
+def _has_version(spark: SparkSession, uri: uris.Uri) -> bool:
+    """Return whether the versions of a sink tell if a run has committed: not those of a Delta table over Spark Connect,
+    whose log may be on another machine."""
+    return uri.is_table and not (uri.kind == uris.DELTA and is_connected(spark))
 
 
 def _version_if_any(spark: SparkSession, uri: uris.Uri) -> int | None:
@@ -290,7 +304,7 @@ def _content(
             "mode": mode,
             "rows": result.rows,
             "files": None if result.files is None else files,
-            "version": table_version(spark, pipeline.sink.uri),
+            "version": _version_if_any(spark, pipeline.sink.uri) if pipeline.sink.uri.is_table else None,
         },
     }
     is_continued = recording.before is not None and mode in ("append", MERGE)

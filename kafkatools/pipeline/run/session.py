@@ -400,7 +400,8 @@ def _with_advice(line: str) -> str:
     if _S3_REFUSAL.search(line) and CREDENTIALS not in line:
         return f"{line.rstrip('.')}; {CREDENTIALS}"
     if "S3AFileSystem not found" in line:
-        return f"{line}; add --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, of Spark's Hadoop"
+        package = "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION"
+        return f"{line}; add --conf {package}, the version of Spark's Hadoop"
     if 'No FileSystem for scheme "s3"' in line:
         return f"{line}; Spark's name for it is s3a://BUCKET/PATH"
     return line

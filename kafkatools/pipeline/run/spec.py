@@ -105,6 +105,12 @@ class Pipeline:
     strict: bool = False
     report_path: str | None = None
 
+    @property
+    def has_several_topics(self) -> bool:
+        """Return whether the sources name more than one topic."""
+        names = [name for source in self.sources if source.uri.kind == TOPIC for name in source.uri.target.split(",")]
+        return len(set(names)) > 1
+
 
 def read_toml(path: str) -> PipelineValues:
     """Read a pipeline file and check its keys and types. Raises PipelineError that names the file and the key."""

@@ -69,7 +69,7 @@ def run_stream(
             tables = {source.name: open_table(opening, source) for source in pipeline.sources}
             rows = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
             if pipeline.sink.merge_by:
-                ensure_mergeable(pipeline.sink, rows.columns)
+                ensure_mergeable(pipeline.sink, rows.columns, has_several_topics=pipeline.has_several_topics)
             counts = _Counts()
             broken_pipes: list[BrokenPipeError] = []
             streaming_query = _start(pipeline, rows, show, broken_pipes)

@@ -58,7 +58,13 @@ def _script(places: list[str]) -> str:
     import shutil
 
     directory = tempfile.mkdtemp(prefix="kafkatools-python-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    creator = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == creator:  # not in a forked process that ends
+            shutil.rmtree(directory, ignore_errors=True)
+
+    atexit.register(remove)
     path = os.path.join(directory, os.path.basename(sys.executable))
     quoted = {
         "python": shlex.quote(sys.executable),

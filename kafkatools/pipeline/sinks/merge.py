@@ -1,10 +1,10 @@
 """Merge records into a Delta or Iceberg table by key: the latest record of a key is its row, a tombstone deletes it.
 
 Rules: the table keeps `partition`, `offset` and `timestamp` of the record that each row comes from. Within a partition
-the greater offset wins, between partitions the later timestamp; so a record that is merged again, or late, never
-replaces a newer one. A merge is one commit of the table: a run that is killed has merged all rows of a batch or none,
-and the next one merges them again with the same result. Micro-batches carry their number, so that a driver which lost
-its stream to another one cannot merge an old batch afterwards.
+the greater offset wins, between partitions the later timestamp; so a record that is merged again, or late, replaces no
+newer row. A deleted key leaves no row to compare with. A merge is one commit of the table: a run that is killed has
+merged all rows of a batch or none, and the next one merges them again with the same result. Micro-batches carry their
+number, so that a driver which lost its stream to another one cannot merge an old batch afterwards.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ class MicroBatch(NamedTuple):
     number: int
 
 
-def ensure_mergeable(sink: Sink, columns: Sequence[str]) -> None:
-    """Raise PipelineError if the rows to merge lack a required column or a column of --merge-by."""
-    for name in (*sink.merge_by, *_REQUIRED):
+def ensure_mergeable(sink: Sink, columns: Sequence[str], *, has_several_topics: bool = False) -> None:
+    """Raise PipelineError if the rows to merge lack a required column or a column of --merge-by. Rows of several topics
+    need the column `topic`, since their offsets have no common order."""
+    required = (*sink.merge_by, *(["topic"] if has_several_topics else ()), *_REQUIRED)
+    for name in required:
         if name not in columns:
             raise PipelineError(
-                f"--merge-by needs the columns {', '.join((*sink.merge_by, *_REQUIRED))}, and the rows have no "
+                f"--merge-by needs the columns {', '.join(required)}, and the rows have no "
                 f"'{name}': add it to the query (its columns are {', '.join(columns)})"
             )
 
@@ -153,9 +155,10 @@ def _ensure_columns(spark: SparkSession, sink: Sink, columns: Sequence[str]) -> 
     present = {name.lower() for name in spark.table(_table_name(sink.uri)).columns}
     missing = [name for name in columns if name.lower() not in present]
     if missing:
+        optional = "" if {*_REQUIRED, *sink.merge_by} & set(missing) else ", or leave it out of the query"
         raise PipelineError(
             f"{sink.uri} has no column {', '.join(missing)}: add it (ALTER TABLE {_table_name(sink.uri)} ADD COLUMN "
-            "...), or leave it out of the query"
+            f"...){optional}"
         )
 
 

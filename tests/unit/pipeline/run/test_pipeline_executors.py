@@ -41,6 +41,12 @@ def test_another_version_of_python_is_told() -> None:
     assert executors.worker_failure("java.io.IOException: no space") is None
 
 
+def test_an_executor_with_an_older_kafkatools_does_not_lack_it() -> None:
+    line = executors.worker_failure(LOST + "ModuleNotFoundError: No module named 'kafkatools.pipeline.python_check'")
+    assert line is not None and "has another version of kafkatools, without the module kafkatools.pipeline" in line
+    assert executors.worker_failure("ModuleNotFoundError: No module named 'numpy.rec'") is None
+
+
 @pytest.mark.parametrize(
     ("module", "remedy"),
     [

@@ -7,6 +7,7 @@ Usually there is no such batch, and nothing is kept.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -23,23 +24,45 @@ class Progress(NamedTuple):
     high_watermark: int
 
 
+_SWEPT = 2
+"""Groups whose values a commit examines: more than the one that it adds."""
+
+
+def _drop_replicated(batches: dict[int, Values], high_watermark: int) -> bool:
+    """Drop the values of batches below the high watermark; return whether some are left."""
+    for end in [end for end in batches if end <= high_watermark]:
+        del batches[end]
+    return bool(batches)
+
+
 class ReplacedOffsets:
     """Replaced values by group and by end offset of the batch that replaced them. None stands for no offset. `progress`
     returns the replication progress of a group's partition. Without it every change counts as replicated."""
 
     def __init__(self, progress: Callable[[str], Progress] | None = None) -> None:
         self._progress = progress
-        self._groups: dict[str, dict[int, Values]] = {}
+        self._groups: OrderedDict[str, dict[int, Values]] = OrderedDict()
+
+    @property
+    def batches(self) -> int:
+        """The number of batches whose replaced values are kept."""
+        return sum(map(len, self._groups.values()))
 
     def batch(self, group_id: str) -> Values | None:
         """The dict for the values that a group's last written batch replaced. None, after dropping the group's replaced
-        values, if everything written is replicated; None also without `progress`."""
+        values, if everything written is replicated; None also without `progress`. Drops replaced values of this and of
+        other groups that are replicated by now: most groups commit often, and nobody fetches their offsets."""
         if self._progress is None:
             return None
+        for _ in range(min(_SWEPT, len(self._groups))):
+            swept, batches = self._groups.popitem(last=False)
+            if _drop_replicated(batches, self._progress(swept).high_watermark):
+                self._groups[swept] = batches
         end, high_watermark = self._progress(group_id)
         if high_watermark >= end:
             self._groups.pop(group_id, None)
             return None
+        _drop_replicated(self._groups.get(group_id, {}), high_watermark)
         return self.batch_at(group_id, end)
 
     def batch_at(self, group_id: str, end: int) -> Values:
@@ -53,9 +76,7 @@ class ReplacedOffsets:
         if batches is None or self._progress is None:
             return current
         high_watermark = self._progress(group_id).high_watermark
-        for end in [end for end in batches if end <= high_watermark]:
-            del batches[end]
-        if not batches:
+        if not _drop_replicated(batches, high_watermark):
             del self._groups[group_id]
             return current
         offsets = dict(current)

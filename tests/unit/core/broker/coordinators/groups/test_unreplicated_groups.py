@@ -17,7 +17,7 @@ from kafkatools.core.broker.coordinators.groups.classic.states import GroupState
 from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import GroupEpochChange, MemberChange
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
-from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress
+from kafkatools.core.broker.coordinators.groups.replaced_offsets import Progress, ReplacedOffsets
 from kafkatools.core.broker.coordinators.groups.replicated_groups import MAX_STATES, ReplicatedGroups
 
 
@@ -143,3 +143,27 @@ def test_nothing_is_kept_of_a_group_that_another_broker_coordinates(log: Log) ->
     log.groups.clear()
     log.replicated.release(lambda group_id: group_id == "g")
     assert list(log.replicated.all()) == []
+
+
+def test_copies_of_replicated_groups_do_not_pile_up_where_nobody_lists_groups() -> None:
+    end = 0
+    replicated = ReplicatedGroups({}, lambda group_id: Progress(end, end - 1))
+    held = []
+    for number in range(100):
+        end += 1
+        replicated.note_append(f"g{number}")
+        held.append(replicated.copies)
+    assert max(held) <= 4
+
+
+def test_replaced_offsets_that_are_replicated_do_not_pile_up_where_nobody_fetches_them() -> None:
+    end = 0
+    replaced = ReplacedOffsets(lambda group_id: Progress(end, end - 1))
+    held = []
+    for number in range(200):
+        end += 1
+        values = replaced.batch(f"g{number}" if number < 100 else "busy")
+        assert values is not None
+        values["t", 0] = None
+        held.append(replaced.batches)
+    assert max(held) <= 4
