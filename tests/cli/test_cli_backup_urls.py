@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
+import sys
 from collections.abc import Iterator
 
 import fsspec
 import pytest
+from fsspec.registry import _registry
 from support.kt import Ran, run_kt
 
 from kafkatools.exit_status import ExitStatus
@@ -70,8 +71,10 @@ def test_an_existing_directory_with_a_colon_is_a_directory(tmp_path: pathlib.Pat
     assert run_kt("backup", "list", "s3:kept", cwd=tmp_path).err.startswith(f"{tmp_path}/s3:kept is no backup")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("s3fs") is not None, reason="s3fs is installed")
-def test_a_storage_whose_package_is_missing(tmp_path: pathlib.Path) -> None:
+def test_a_storage_whose_package_is_missing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)  # its import fails, installed or not
+    for name in ("s3", "s3a"):
+        monkeypatch.delitem(_registry, name, raising=False)
     ran = backup("s3://bucket/x", tmp_path)
     assert ran.status is ExitStatus.FAILED
     assert ran.err.splitlines() == [

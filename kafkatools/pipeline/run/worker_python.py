@@ -17,7 +17,7 @@ import tempfile
 from kafkatools.pipeline.run import worker_start
 
 _SHELL = "/bin/sh"
-_SCRIPT = """#!{shell}
+_SCRIPT = """#!{interpreter}
 case "$1" in
 -m) exec {python} {start} {places} "$@" ;;
 *) exec {python} "$@" ;;
@@ -72,6 +72,6 @@ def _script(places: list[str]) -> str:
         "places": shlex.quote(os.pathsep.join(places)),
     }
     with open(path, "w", encoding="utf-8") as script:
-        script.write(_SCRIPT.format(shell=_SHELL, **quoted))
+        script.write(_SCRIPT.format(interpreter=_SHELL, **quoted))
     os.chmod(path, 0o700)
     return path if os.access(path, os.X_OK) else ""
