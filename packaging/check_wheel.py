@@ -42,7 +42,10 @@ def send_and_receive() -> None:
             consumer.subscribe(["checked"])
             received: list[bytes | None] = []
             while len(received) < len(codecs):
-                received += [record.value for record in consumer.poll(10)]
+                records = consumer.poll(10)
+                received += [record.value for record in records]
+                if any(hash(record) != hash(tuple(record)) for record in records):
+                    raise SystemExit("the hash of a record is not that of its fields")
     if received != [codec.encode() for codec in codecs]:
         raise SystemExit(f"sent {codecs}, received {received}")
 

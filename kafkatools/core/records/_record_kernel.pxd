@@ -15,6 +15,9 @@ cdef extern from *:
         PyObject *record = ((PyTypeObject *)kind)->tp_alloc((PyTypeObject *)kind, 9);
         Py_ssize_t place;
         if (record == NULL) return NULL;
+    #if PY_VERSION_HEX >= 0x030E0000
+        ((PyTupleObject *)record)->ob_hash = -1; /* not computed; tp_alloc leaves 0, which would be the hash */
+    #endif
         for (place = 0; place < 9; place++) {
             Py_INCREF(fields[place]);
             PyTuple_SET_ITEM(record, place, fields[place]);

@@ -48,6 +48,7 @@ def test_records_have_the_cells_of_their_rows(kernel: Any) -> None:
     ]
     assert [type(record) for record in records] == [Made] * 3
     assert (records[0].a, records[1].g) == ("t", b"v2")
+    assert [hash(record) for record in records] == [hash(tuple(record)) for record in records]
     is_compiled = COMPILED and kernel is _record_kernel
     assert gc.is_tracked(records[0]) is not is_compiled  # records of C lead to nothing that leads back to them
 
