@@ -2,7 +2,7 @@
 cimport cython
 from cpython cimport array
 from cpython.array cimport resize_smart
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cdef extern from "Python.h":
     int PyByteArray_Resize(bytearray data, Py_ssize_t size) except -1
@@ -19,6 +19,14 @@ cdef inline int put_long(array.array column, long long value) except -1:
     cdef Py_ssize_t size = len(column)
     resize_smart(column, size + 1)
     column.data.as_longlongs[size] = value
+    return 0
+
+# The rows of a column up to `count`, each byte of which is `byte`.
+cdef inline int put_gaps(array.array column, Py_ssize_t count, int byte) except -1:
+    cdef Py_ssize_t size = len(column)
+    if count > size:
+        resize_smart(column, count)
+        memset(column.data.as_ints + size, byte, (count - size) * sizeof(int))
     return 0
 
 cdef class RecordRows:

@@ -5,8 +5,8 @@ The classes run as Python and, compiled, as C types, which takes a fifth of the 
 classes of `unbatched` and `Producer` extend these.
 
 Compiled, a record is added without the lock: between the look-up of its topic's records and the last change of them no
-Python code runs, so no thread can take the GIL. What may run some (the future, which can start the garbage collection,
-and cells that are no bytes) comes before.
+Python code runs, so no thread can take the GIL. What may run some comes before: cells that are no bytes, and new
+objects that the garbage collector tracks, which can start a collection with its callbacks (the future, the columns).
 """
 
 from __future__ import annotations
@@ -33,11 +33,15 @@ if not cython.compiled:
     def _appended_int(column: array[int], value: int) -> None:
         column.append(value)
 
+    def _appended_gaps(column: array[int], count: int, byte: int) -> None:
+        column.frombytes(bytes((byte,)) * (4 * (count - len(column))))
+
     def _appended_bytes(rows: RecordRows, cell: bytes) -> None:
         rows.data += cell
 
     put_int = put_long = _appended_int
     put_bytes = _appended_bytes
+    put_gaps = _appended_gaps
 
 RECORD_BYTES = 32
 """Bytes counted for each record in addition to key and value."""
@@ -49,7 +53,7 @@ class RecordRows:
     """Serialized records of one topic, for one partition or for the partitioner (None), as columns over `data`.
 
     `room_bytes`: the space for more records; none should be added when it is used up. `key_positions` and `key_lengths`
-    are None before the first key. A null has length -1. `timestamps` in ms since 1970. `callbacks` by row."""
+    are empty before the first key. A null has length -1. `timestamps` in ms since 1970. `callbacks` by row."""
 
     __slots__ = (
         "topic", "partition", "room_bytes", "count", "data", "reserved_bytes", "key_positions", "key_lengths",
@@ -63,8 +67,8 @@ class RecordRows:
         self.count = 0
         self.data = bytearray()
         self.reserved_bytes = 0
-        self.key_positions: array[int] | None = None
-        self.key_lengths: array[int] | None = None
+        self.key_positions = array("i")
+        self.key_lengths = array("i")
         self.value_positions = array("i")
         self.value_lengths = array("i")
         self.timestamps = array("q")
@@ -93,10 +97,9 @@ class RecordRows:
         put_long(self.timestamps, timestamp)
         if value is not None:
             put_bytes(self, value)
-        if key is not None and self.key_lengths is None:
-            self.key_positions = array("i", bytes(4 * row))
-            self.key_lengths = array("i", b"\xff\xff\xff\xff" * row)
-        if self.key_lengths is not None and self.key_positions is not None:
+        if key is not None or len(self.key_lengths) > 0:
+            put_gaps(self.key_positions, row, 0)
+            put_gaps(self.key_lengths, row, 0xFF)
             put_int(self.key_positions, 0 if key is None else stop - key_bytes)
             put_int(self.key_lengths, key_bytes)
             if key is not None:

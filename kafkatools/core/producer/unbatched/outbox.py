@@ -50,12 +50,13 @@ class Outgoing(RecordRows):
         if self._headers:
             encoded = {row: encode_headers(headers) for row, headers in self._headers.items()}
             headers = [encoded.get(row, NO_HEADERS) for row in range(self.count)]
+        has_keys = len(self.key_lengths) > 0
         rows = RowColumns(
             self.data,
             self.value_positions,
             self.value_lengths,
-            self.key_positions,
-            self.key_lengths,
+            self.key_positions if has_keys else None,
+            self.key_lengths if has_keys else None,
             self.timestamps,
             headers,
         )
@@ -67,7 +68,7 @@ class Outgoing(RecordRows):
         timestamp, key_bytes, value_bytes = run.timestamp, -1, -1
         if self._is_taken:
             timestamp = self.timestamps[row] if timestamp == NO_TIMESTAMP else timestamp
-            key_bytes = -1 if self.key_lengths is None else self.key_lengths[row]
+            key_bytes = self.key_lengths[row] if self.key_lengths else -1
             value_bytes = self.value_lengths[row]
         fields = run.topic, run.partition, offset, timestamp, key_bytes, value_bytes
         return tuple.__new__(RecordMetadata, fields)  # half the time of RecordMetadata(...)
@@ -130,7 +131,17 @@ class Outbox(Generic[Collected]):
         """Append the collected records of a topic to batches, as far as there is memory."""
         outgoing = self.collected.pop(topic, None)
         if outgoing is not None:
-            self.start(topic, outgoing.take_rows(), outgoing.partition, outgoing.sink(), now_ms)
+            self._take(outgoing, now_ms)
+            self.advance(now_ms)
+
+    def _take(self, outgoing: Collected, now_ms: int) -> None:
+        try:
+            rows = outgoing.take_rows()
+        except Exception as error:  # noqa: BLE001 - nobody else has the records, so their futures would never complete
+            _fail(outgoing, error)
+            return
+        steps = self._append(outgoing.topic, rows, outgoing.partition, outgoing.sink())
+        self._started.append(_Started(steps, now_ms + self._max_block_ms))
 
     def append_all(self, now_ms: int) -> None:
         """Append all collected records to batches, as far as there is memory."""
@@ -178,11 +189,8 @@ class Outbox(Generic[Collected]):
 
     def fail(self, error: KafkaError) -> None:
         """Fail all records that are not in a batch."""
-        for outgoing in self.collected.values():
-            sink = outgoing.sink()
-            partition = -1 if outgoing.partition is None else outgoing.partition
-            sink.future.add(RowsRun(outgoing.topic, partition, sink.rows, NO_OFFSET, NO_TIMESTAMP, error))
-        self.collected.clear()
+        while self.collected:
+            _fail(self.collected.popitem()[1], error)
         while self._started:
             started = self._started.popleft()
             try:
@@ -193,3 +201,10 @@ class Outbox(Generic[Collected]):
             except StopIteration:
                 continue
         self._pool.waiting_tasks = 0
+
+
+def _fail(outgoing: Outgoing, error: Exception) -> None:
+    """Fail the records of a collection that is no longer open."""
+    sink = outgoing.sink()
+    partition = -1 if outgoing.partition is None else outgoing.partition
+    sink.future.add(RowsRun(outgoing.topic, partition, sink.rows, NO_OFFSET, NO_TIMESTAMP, error))

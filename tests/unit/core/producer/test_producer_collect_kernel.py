@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.machinery
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 from kafkatools.core.producer import _collect_kernel
 from kafkatools.core.producer.futures import RecordFuture
+from kafkatools.core.records.kernel import COMPILED
 
 
 def plain() -> types.ModuleType:
@@ -41,7 +43,32 @@ def test_rows_keep_their_order_sizes_and_times(kernel: Any) -> None:
 def test_keys_are_not_kept_before_the_first_one(kernel: Any) -> None:
     rows = kernel.RecordRows("t", 3, 1000)
     rows.append(None, b"v", 1)
-    assert (rows.key_positions, rows.key_lengths) == (None, None)
+    assert (list(rows.key_positions), list(rows.key_lengths)) == ([], [])
+
+
+@pytest.mark.skipif(not COMPILED, reason="plain Python holds the lock")
+def test_no_python_code_runs_while_a_record_is_added() -> None:
+    """The garbage collector's callbacks run where an object that it tracks is made."""
+    rows = _collect_kernel.RecordRows("t", None, 1000)
+    rows.append(None, b"v", 1)
+    counts: list[int] = []
+
+    def add_another(phase: str, info: dict[str, int]) -> None:
+        if not counts:
+            counts.append(rows.append(None, b"other", 2))
+
+    threshold = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(add_another)
+    gc.set_threshold(1)
+    try:
+        rows.append(b"key", b"value", 3)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(add_another)
+    columns = rows.value_positions, rows.value_lengths, rows.key_positions, rows.key_lengths, rows.timestamps
+    assert [len(column) for column in columns] == [rows.count] * 5
+    assert list(rows.key_lengths).count(3) == 1
 
 
 def test_many_cells_lie_behind_each_other(kernel: Any) -> None:
