@@ -106,9 +106,12 @@ class Outbox(Generic[Collected]):
         self._max_block_ms = max_block_ms
         self.collected: dict[str, Collected] = {}
         self._started: deque[_Started] = deque()
+        self._is_taking = False
 
     def __bool__(self) -> bool:
-        return bool(self.collected or self._started)
+        # A thread may ask without the lock, while another one moves records from `collected` to `_started`. In this
+        # order at least one of the three shows them.
+        return bool(self.collected or self._is_taking or self._started)
 
     @property
     def is_blocked(self) -> bool:
@@ -129,10 +132,14 @@ class Outbox(Generic[Collected]):
 
     def append_topic(self, topic: str, now_ms: int) -> None:
         """Append the collected records of a topic to batches, as far as there is memory."""
-        outgoing = self.collected.pop(topic, None)
-        if outgoing is not None:
-            self._take(outgoing, now_ms)
-            self.advance(now_ms)
+        if topic not in self.collected:
+            return
+        self._is_taking = True
+        try:
+            self._take(self.collected.pop(topic), now_ms)
+        finally:
+            self._is_taking = False
+        self.advance(now_ms)
 
     def _take(self, outgoing: Collected, now_ms: int) -> None:
         try:

@@ -56,6 +56,17 @@ class Appends:
         yield from ()
 
 
+def test_the_outbox_is_not_empty_before_its_records_are_in_batches() -> None:
+    """Otherwise a flush that asks without the lock would return, and another record would overtake these."""
+    appends = Appends()
+    appends.outbox.append_topic("t", APPENDED_MS)
+    assert (appends.records.was_empty, appends.was_empty) == ([False], [False])
+    assert appends.cells == [b"a", b"b"]
+    assert not appends.outbox
+    appends.outbox.append_topic("t", APPENDED_MS)
+    assert appends.cells == [b"a", b"b"]
+
+
 def test_records_that_cannot_be_taken_fail() -> None:
     appends = Appends()
     appends.records.value_lengths.append(3)
