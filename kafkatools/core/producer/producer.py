@@ -328,7 +328,7 @@ class Producer(PlainSends, ProducerBase):
             return
         pool = self._accumulator.pool
         run(
-            self._append_rows(topic, rows, partitions, sink, cluster),
+            self._append_rows(topic, rows, partitions, sink, (cluster, None)),
             lambda size_bytes: pool.allocate(size_bytes, self._max_block_ms),
         )
 

@@ -209,10 +209,10 @@ class ProducerBase:
     # -- rows --
 
     def _append_known(
-        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink
+        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, sent_ms: int | None
     ) -> Generator[int, bytearray, None]:
-        """Append rows of a topic whose metadata is there."""
-        return self._append_rows(topic, rows, partition, sink, self._metadata.cluster)
+        """Append rows of a topic whose metadata is there. `sent_ms` as in RowsAppend."""
+        return self._append_rows(topic, rows, partition, sink, (self._metadata.cluster, sent_ms))
 
     def _rows_of(self, topic: str, values: Sequence[object], keys: Sequence[object] | None) -> RowColumns:
         """Serialize values and keys into columns. Raises ValueError when their numbers differ."""
@@ -249,18 +249,24 @@ class ProducerBase:
         return list(group_rows(rows, partitions))
 
     def _append_rows(
-        self, topic: str, rows: RowColumns, partition: Partitions, sink: RowsSink, cluster: ClusterView
+        self,
+        topic: str,
+        rows: RowColumns,
+        partition: Partitions,
+        sink: RowsSink,
+        context: tuple[ClusterView, int | None],
     ) -> Generator[int, bytearray, None]:
         """Append rows to the batches of their partitions; a step waits for the memory of a new batch. Rows that cannot
-        be appended fail in `sink`."""
-        for target, columns, numbers in self._spread(topic, rows, partition, cluster):
+        be appended fail in `sink`. `context`: the cluster and the `sent_ms` of RowsAppend."""
+        for target, columns, numbers in self._spread(topic, rows, partition, context[0]):
             place = TopicPartition(topic, target)
             numbered = sink._replace(rows=shifted(numbers, sink.rows))
-            yield from self._append_to(place, columns, numbered, cluster)
+            yield from self._append_to(place, columns, numbered, context)
 
     def _append_to(
-        self, target: TopicPartition, rows: RowColumns, sink: RowsSink, cluster: ClusterView
+        self, target: TopicPartition, rows: RowColumns, sink: RowsSink, context: tuple[ClusterView, int | None]
     ) -> Generator[int, bytearray, None]:
+        cluster, sent_ms = context
         start = 0
         stops = [*oversized_rows(rows, self.config), rows.count]
         accumulator = self._accumulator
@@ -270,7 +276,7 @@ class ProducerBase:
             stop = stops[0]
             try:
                 self._ensure_valid_size(rows_size_upper_bound(rows, start))
-                append = accumulator.rows_append(rows, (start, max(stop, start + 1)), sink)
+                append = accumulator.rows_append(rows, (start, max(stop, start + 1)), sink, sent_ms)
                 result = accumulator.try_append(target, append, cluster)
                 if result is None:
                     result = yield from accumulator.append_steps(target, append, cluster)

@@ -143,9 +143,11 @@ class RecordAccumulator:
         Waits and raises as `append`."""
         return self.append_within(partition, self.rows_append(columns, span, sink), max_block_ms, cluster)
 
-    def rows_append(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink) -> RowsAppend:
-        """The append of rows, with the present time for rows without a timestamp."""
-        return RowsAppend(columns, span, sink, self._clock.wall_ms())
+    def rows_append(
+        self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, sent_ms: int | None = None
+    ) -> RowsAppend:
+        """The append of rows, with the present time for rows without a timestamp. `sent_ms` as in RowsAppend."""
+        return RowsAppend(columns, span, sink, self._clock.wall_ms(), sent_ms)
 
     def append_batch(self, batch: ProducerBatch) -> None:
         """Queue a whole batch of a known partition behind the others. It takes no memory of the pool. Raises
@@ -253,7 +255,8 @@ class RecordAccumulator:
         partition = target.partition if sticky is None else sticky.partition
         place = TopicPartition(target.topic, partition)
         now_ms = self._clock.now_ms()
-        batch = ProducerBatch(place, self.make_builder(target.topic, len(buffer), buffer), now_ms, buffer)
+        created_ms = now_ms if append.sent_ms is None else append.sent_ms
+        batch = ProducerBatch(place, self.make_builder(target.topic, len(buffer), buffer), created_ms, buffer)
         if not append.try_append(batch, now_ms):
             raise IllegalState(f"A new batch of {len(buffer)} bytes has no room for its first record")
         queue = topic.batches.setdefault(partition, deque())

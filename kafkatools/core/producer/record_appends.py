@@ -33,6 +33,7 @@ class RecordAppend:
 
     __slots__ = ("payload", "callback", "future")
     row_count: ClassVar[int] = 1
+    sent_ms: ClassVar[None] = None
 
     def __init__(self, payload: Payload, callback: Callback | None) -> None:
         self.payload = payload
@@ -48,16 +49,20 @@ class RecordAppend:
 
 
 class RowsAppend:
-    """A span of rows to append to a batch, as many as fit; `row_count` is the number of rows that were appended."""
+    """A span of rows to append to a batch, as many as fit; `row_count` is the number of rows that were appended.
+    `sent_ms`: the time from which a new batch counts delivery.timeout.ms and linger.ms, None for that of the append."""
 
-    __slots__ = ("columns", "span", "sink", "wall_ms", "row_count")
+    __slots__ = ("columns", "span", "sink", "wall_ms", "sent_ms", "row_count")
     future: ClassVar[None] = None
 
-    def __init__(self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, wall_ms: int) -> None:
+    def __init__(
+        self, columns: RowColumns, span: tuple[int, int], sink: RowsSink, wall_ms: int, sent_ms: int | None
+    ) -> None:
         self.columns = columns
         self.span = span
         self.sink = sink
         self.wall_ms = wall_ms
+        self.sent_ms = sent_ms
         self.row_count = 0
 
     def size_upper_bound(self) -> int:

@@ -28,12 +28,14 @@ Filling = Generator[int, bytearray, None]
 
 
 class Outgoing(RecordRows):
-    """Records of one topic, with their headers, and what remains of them after `take_rows`."""
+    """Records of one topic, with their headers, and what remains of them after `take_rows`. `opened_ms`: the time from
+    which delivery.timeout.ms counts."""
 
-    __slots__ = ("_headers", "_is_taken")
+    __slots__ = ("opened_ms", "_headers", "_is_taken")
 
     def __init__(self, topic: str, partition: int | None, room_bytes: int = MOST_BYTES) -> None:
         super().__init__(topic, partition, room_bytes)
+        self.opened_ms = 0
         self._headers: dict[int, Headers] = {}
         self._is_taken = False
 
@@ -79,9 +81,12 @@ class Outgoing(RecordRows):
 
 
 class Appending(Protocol):
-    """`append(topic, rows, partition, sink)` returns the steps that append rows to batches."""
+    """`append(topic, rows, partition, sink, sent_ms)` returns the steps that append rows to batches. The delivery
+    timeout of the rows counts from `sent_ms`, None for the time of the append."""
 
-    def __call__(self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink) -> Filling: ...
+    def __call__(
+        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, sent_ms: int | None
+    ) -> Filling: ...
 
 
 class _Started:
@@ -128,6 +133,7 @@ class Outbox(Generic[Collected]):
     def open(self, outgoing: Collected, now_ms: int) -> None:
         """Begin a new collection, after the append of the topic's last one."""
         self.append_topic(outgoing.topic, now_ms)
+        outgoing.opened_ms = now_ms
         self.collected[outgoing.topic] = outgoing
 
     def append_topic(self, topic: str, now_ms: int) -> None:
@@ -147,7 +153,7 @@ class Outbox(Generic[Collected]):
         except Exception as error:  # noqa: BLE001 - nobody else has the records, so their futures would never complete
             _fail(outgoing, error)
             return
-        steps = self._append(outgoing.topic, rows, outgoing.partition, outgoing.sink())
+        steps = self._append(outgoing.topic, rows, outgoing.partition, outgoing.sink(), outgoing.opened_ms)
         self._started.append(_Started(steps, now_ms + self._max_block_ms))
 
     def append_all(self, now_ms: int) -> None:
@@ -158,7 +164,7 @@ class Outbox(Generic[Collected]):
 
     def start(self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, now_ms: int) -> None:
         """Append rows to batches, as far as there is memory."""
-        steps = self._append(topic, rows, partition, sink)
+        steps = self._append(topic, rows, partition, sink, None)
         self._started.append(_Started(steps, now_ms + self._max_block_ms))
         self.advance(now_ms)
 

@@ -45,13 +45,17 @@ class Appends:
 
     def __init__(self) -> None:
         self.cells: list[bytes | None] = []
+        self.sent_ms: list[int | None] = []
         self.was_empty: list[bool] = []
         self.outbox: Outbox[Records] = Outbox(BufferPool(64, 16, ManualClock()), self._append, 100)
         self.records = Records(self.outbox)
         self.outbox.open(self.records, OPENED_MS)
 
-    def _append(self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink) -> Generator[int, bytearray, None]:
+    def _append(
+        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, sent_ms: int | None
+    ) -> Generator[int, bytearray, None]:
         self.was_empty.append(not self.outbox)
+        self.sent_ms.append(sent_ms)
         self.cells += [rows.value(row) for row in range(rows.count)]
         yield from ()
 
@@ -65,6 +69,12 @@ def test_the_outbox_is_not_empty_before_its_records_are_in_batches() -> None:
     assert not appends.outbox
     appends.outbox.append_topic("t", APPENDED_MS)
     assert appends.cells == [b"a", b"b"]
+
+
+def test_an_append_has_the_time_at_which_the_collection_was_opened() -> None:
+    appends = Appends()
+    appends.outbox.append_all(APPENDED_MS)
+    assert appends.sent_ms == [OPENED_MS]
 
 
 def test_records_that_cannot_be_taken_fail() -> None:

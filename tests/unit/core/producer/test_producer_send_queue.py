@@ -7,13 +7,16 @@ import logging
 import os
 import signal
 import threading
+import uuid
 from collections.abc import Iterator
 
 import pytest
+from support.manual_clock import ManualClock
 
 import kafkatools
 from kafkatools import ConsumerRecord, EmbeddedBroker, Producer, ProducerRecord, RecordMetadata
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.net.metadata import ClusterView, Node, PartitionView, TopicView
 from kafkatools.core.producer.futures import RecordFuture
 from kafkatools.core.producer.unbatched.send_queue import QueuedFuture
 from kafkatools.errors import (
@@ -253,6 +256,23 @@ def test_a_single_record_waits_no_longer_than_linger(broker: EmbeddedBroker) -> 
         for _ in range(20):
             producer.send(topic, b"x").result(5000)
         assert clock.now_ms() - started_ms < 5000
+
+
+def test_the_delivery_timeout_counts_from_the_send_and_not_from_a_later_turn_of_the_sender() -> None:
+    clock = ManualClock()
+    settings = {"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": 5000, "request.timeout.ms": 1000}
+    producer = Producer({**settings, "linger.ms": 0}, clock, start_thread=False)
+    topic = TopicView("t", uuid.UUID(int=5), False, {0: PartitionView("t", 0, 1, 0)})
+    producer._metadata.add("t", 0)
+    producer._metadata._cluster = ClusterView({1: Node(1, "127.0.0.1", 1)}, {"t": topic})
+    assert isinstance(producer.send("t", b"v", partition=0), QueuedFuture)
+    clock.advance_ms(4000)
+    producer._collect(clock.now_ms())
+    clock.advance_ms(999)
+    assert producer._accumulator.expired_batches(clock.now_ms()) == []
+    clock.advance_ms(1)
+    assert [batch.record_count for batch in producer._accumulator.expired_batches(clock.now_ms())] == [1]
+    producer.sender.client.close()
 
 
 def test_close_after_a_fatal_error_waits_for_nothing(broker: EmbeddedBroker) -> None:
