@@ -27,6 +27,7 @@ class Channel:
         self.is_tcp_up = False
         self.events = 0
         self._is_closed = False
+        self._has_frames = False  # whether the last `read` completed a frame
         self._outgoing: deque[memoryview] = deque()
         self._reader = FrameReader(max_frame_bytes)
 
@@ -44,7 +45,8 @@ class Channel:
 
     def has_only_part(self, events: int) -> bool:
         """Return whether these events of the selector brought a part of a frame and nothing else."""
-        return events == READ and self.is_connected and not self._is_closed and self.is_receiving
+        is_open = self.is_connected and not self._is_closed
+        return events == READ and is_open and self.is_receiving and not self._has_frames
 
     def send(self, buffers: list[Buffer]) -> int:
         """Queue the buffers of a frame and return their size in bytes; they must not change until `write` returns
@@ -81,6 +83,12 @@ class Channel:
         """Receive from the socket and return the frames that are complete, which may be none. Raises NotKafka, OSError
         and errors of TLS. Raises EndOfStream when the node has closed the connection; frames before the end are
         returned by an earlier call."""
+        self._has_frames = False
+        frames = self._read()
+        self._has_frames = bool(frames)
+        return frames
+
+    def _read(self) -> list[memoryview]:
         while True:
             with self._reader.buffer() as buffer:
                 room = len(buffer)
