@@ -46,10 +46,12 @@ class MetricsCollector:
         self._collected.clear()
 
     def _points(self, is_selected: Callable[[str], bool], now_ns: int, is_delta: bool) -> Iterator[Point]:
-        collected, self._collected = self._collected, {}
+        before_all, self._collected = self._collected, {}
         for metric, value, is_sum in self._registry.measurements():
             name = telemetry_name(metric.group, metric.name)
             if not is_selected(name):
+                if metric in before_all:
+                    self._collected[metric] = before_all[metric]  # its next delta begins there
                 continue
             attributes = {key.replace("-", "_"): text for key, text in metric.tags if key != CLIENT_ID}
             start_ns: int | None = None
@@ -57,6 +59,6 @@ class MetricsCollector:
                 start_ns = self._started_ns
                 if is_delta:
                     self._collected[metric] = (now_ns, value)
-                    start_ns, before = collected.get(metric, (start_ns, 0.0))
+                    start_ns, before = before_all.get(metric, (start_ns, 0.0))
                     value -= before
             yield Point(name, attributes, value, now_ns, start_ns)

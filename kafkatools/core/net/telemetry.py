@@ -99,6 +99,7 @@ class TelemetrySender:
         self._due_ms = 0
         """The time of the next request; FOREVER_MS while one is in flight."""
         self._member_id = member_id
+        self._left_member_id = ""
         self._must_push = False
         self._last_push_ends_ms: int | None = None
         self.is_ended = False
@@ -128,7 +129,16 @@ class TelemetrySender:
             return self._config.reconnect_backoff_ms if self._must_push else FOREVER_MS
         self._due_ms = FOREVER_MS
         try:
-            self._client.send_internal(self._push() if self._must_push else self._get(), now_ms)
+            request = self._push() if self._must_push else self._get()
+        except Exception:  # noqa: BLE001 - a metric or a label must not fail the application's poll
+            self._log.warning("The client's metrics could not be collected for a push", exc_info=True)
+            if self._last_push_ends_ms is not None:
+                self._end()
+                return FOREVER_MS
+            self._wait(self._interval_ms)
+            return self._interval_ms
+        try:
+            self._client.send_internal(request, now_ms)
         except UnsupportedVersion:
             self._end()
         return FOREVER_MS
@@ -158,7 +168,6 @@ class TelemetrySender:
 
     def _push(self) -> ClientRequest:
         from kafkatools.core.metrics.collector import MetricsCollector
-        from kafkatools.core.records.compression import compress
 
         subscription = self._subscription
         assert subscription is not None
@@ -166,15 +175,30 @@ class TelemetrySender:
             self._collector = MetricsCollector(self._registry, self._resource, self._started_wall_ms)
         is_last = self._last_push_ends_ms is not None
         data = self._collector.collect(subscription.selects, self._clock.wall_ms(), is_delta=subscription.is_delta)
+        codec, packed = self._compress(subscription.codec, data)
         fields = {
             "client_instance_id": subscription.instance_id,
             "subscription_id": subscription.subscription_id,
             "terminating": is_last,
-            "compression_type": subscription.codec,
-            "metrics": compress(subscription.codec, data),
+            "compression_type": codec,
+            "metrics": packed,
         }
         completed = self._handle_last_push if is_last else self._handle_push
         return self._request(ApiKey.PUSH_TELEMETRY, fields, completed)
+
+    def _compress(self, codec: int, data: bytes) -> tuple[int, bytes]:
+        """Return the data with its codec, uncompressed if the compression fails."""
+        from kafkatools.core.records.compression import CompressionType, compress
+
+        try:
+            return codec, compress(codec, data)
+        except Exception:  # noqa: BLE001 - an optional package may be missing or broken
+            self._log.debug("The client's metrics are pushed uncompressed: compression failed", exc_info=True)
+            return CompressionType.NONE, data
+
+    def note_member(self) -> None:
+        """Keep the member id for the last push, because the group is left before it."""
+        self._left_member_id = self._member_id()
 
     def _resource(self) -> dict[str, str]:
         config = self._config
@@ -183,7 +207,7 @@ class TelemetrySender:
             for name, label in _LABELS.items()
             if name in config.table and config.is_explicit(name) and config[name]
         }
-        member_id = self._member_id()
+        member_id = self._member_id() or self._left_member_id
         return {**labels, "group_member_id": member_id} if member_id else labels
 
     # -- responses --
@@ -259,13 +283,14 @@ class TelemetrySender:
 
     # -- the end --
 
-    def has_last_push(self, now_ms: int) -> bool:
+    def has_last_push(self, now_ms: int, deadline_ms: int | None = None) -> bool:
         """Return whether a closing client must still poll, to push its metrics for the last time: for LAST_PUSH_MS at
-        most, and only if the broker asked for metrics. The first call begins the last push."""
+        most, until the deadline, and only if the broker asked for metrics. The first call begins the last push."""
         if self._last_push_ends_ms is None:
-            if not self._must_push:
+            if not self._must_push or (deadline_ms is not None and now_ms >= deadline_ms):
                 return False
-            self._last_push_ends_ms = now_ms + LAST_PUSH_MS
+            ends_ms = now_ms + LAST_PUSH_MS
+            self._last_push_ends_ms = ends_ms if deadline_ms is None else min(ends_ms, deadline_ms)
             self._due_ms = now_ms
         return not self.is_ended and now_ms < self._last_push_ends_ms
 

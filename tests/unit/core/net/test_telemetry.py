@@ -300,3 +300,36 @@ def test_caller_learns_that_an_id_is_there_or_will_not_come(client: Client) -> N
     assert told == ["AAAAAAAAAAAAAAAAAAAATQ"]
     client.telemetry.call_when_settled(lambda: told.append("again"))
     assert told[1:] == ["again"]
+
+
+def test_failure_to_collect_metrics_waits_an_interval_and_raises_nothing(client: Client) -> None:
+    def broken() -> str:
+        raise RuntimeError("no member id")
+
+    client.telemetry._member_id = broken
+    client.turn()
+    client.broker.subscribe("*")
+    assert client.turn(INTERVAL_MS) == INTERVAL_MS
+    client.telemetry._member_id = str
+    client.turn(INTERVAL_MS)
+    assert client.broker.sent == [GET, PUSH]
+
+
+def test_sums_that_a_subscription_left_out_are_not_counted_twice(client: Client) -> None:
+    name = "org.apache.kafka.producer.record.send.total"
+    client.turn()
+    for metrics, count in (("*", 100), ("other", 0), ("*", 50)):
+        client.broker.subscribe(metrics)
+        client.sends.record(count, client.clock.now_ms())
+        client.turn(INTERVAL_MS)
+        if metrics == "*":
+            assert value_of(client, name) == ("sum (delta)", float(count))
+        client.broker.refuse(117)
+        client.turn()
+
+
+def test_last_push_ends_with_the_time_of_close(pushing: Client) -> None:
+    now_ms = pushing.clock.now_ms()
+    assert not pushing.telemetry.has_last_push(now_ms, now_ms)
+    assert pushing.telemetry.has_last_push(now_ms, now_ms + 200)
+    assert not pushing.telemetry.has_last_push(now_ms + 200, now_ms + 200)
