@@ -391,7 +391,7 @@ class Producer(ProducerBase):
         if deadline_ms is not None and self.clock.now_ms() >= deadline_ms:
             return
         self._turns.soon()
-        while self._turns.is_started and not self._turns.is_stopped and self._has_last_push():
+        while self._turns.is_started and not self._turns.is_stopped and self._has_last_push(deadline_ms):
             await self._turns.wait(_CLOSING_CHECK_MS)
 
     def _is_unsent(self) -> bool:

@@ -130,9 +130,11 @@ class AdminClient(Closing):
     def close(self) -> None:
         """Push the metrics for the last time, if the broker asked for them, and close the connections."""
         telemetry = self.client.telemetry
-        while telemetry is not None and telemetry.has_last_push(self.clock.now_ms()):
-            self.client.poll(_CLOSING_POLL_MS)
-        self.client.close()
+        try:
+            while telemetry is not None and telemetry.has_last_push(self.clock.now_ms()):
+                self.client.poll(_CLOSING_POLL_MS)
+        finally:
+            self.client.close()
 
     def instance_id(self, timeout_ms: int | None) -> str | None:
         """Wait for the client instance id (KIP-714) and return it; None if no broker gave one within `timeout_ms`.

@@ -536,17 +536,20 @@ class ConsumerBase:
     def _leave(self, timeout_ms: int | None, leave_group: bool | None = None) -> Steps[None]:
         """Commit, leave the group and close the connections, also after an error or a cancellation of a wait."""
         limit_ms = DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms
+        deadline_ms = self._clock.now_ms() + limit_ms
         try:
-            if limit_ms:
-                yield from self._client.push_last_metrics()
             if self._group is not None:
+                self._client.note_member()
                 yield from self._group.close(limit_ms, leave_group)
+            yield from self._client.push_last_metrics(deadline_ms)
         finally:
             self._end()
 
     def _end(self) -> None:
         """End the fetch sessions without waiting, and close the connections."""
         self._is_closed = True
+        if self._group is not None:
+            self._group.end_thread()
         self._interceptors.close()
         for item in self._fetcher.close_requests():
             if self._client.can_send(item.node):

@@ -371,11 +371,15 @@ class GroupConsumer:
                 self.subscription.unsubscribe()
                 self.channel.on_tick = None
         finally:
-            if self._thread is not None:
-                self._thread.close()
-                self._thread = None
+            self.end_thread()
         yield from self._drain(min(deadline, self._clock.now_ms() + _LEAVE_WAIT_MS))
         self._listener.raise_error()
+
+    def end_thread(self) -> None:
+        """End the heartbeat thread."""
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
 
     def _drain(self, deadline: int) -> Steps[None]:
         """Poll until the coordinator has answered the last requests, unsent ones included, or the deadline passes."""

@@ -469,14 +469,19 @@ class ConsumerNetworkClient:
             yield min(deadline_ms - now_ms, _POLL_MS)
         return telemetry.instance_id
 
-    def push_last_metrics(self) -> Steps[None]:
-        """Push the metrics of a closing consumer, if the broker asked for them."""
+    def note_member(self) -> None:
+        """Keep the member id for the last push of metrics."""
+        if self._client.telemetry is not None:
+            self._client.telemetry.note_member()
+
+    def push_last_metrics(self, deadline_ms: int) -> Steps[None]:
+        """Push the metrics of a closing consumer until the deadline, if the broker asked for them."""
         telemetry = self._client.telemetry
         pause_ms = 0  # the first pause only sends
-        while telemetry is not None and telemetry.has_last_push(self._clock.now_ms()):
+        while telemetry is not None and telemetry.has_last_push(self._clock.now_ms(), deadline_ms):
             self.ignores_wakeup = True
             yield pause_ms
-            pause_ms = _POLL_MS
+            pause_ms = min(_POLL_MS, max(0, deadline_ms - self._clock.now_ms()))
 
     def close(self) -> None:
         """Close all connections."""

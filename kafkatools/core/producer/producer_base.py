@@ -418,11 +418,11 @@ class ProducerBase:
             self._end_deadline_ms = now_ms + self._max_block_ms
         return now_ms < self._end_deadline_ms
 
-    def _has_last_push(self) -> bool:
+    def _has_last_push(self, deadline_ms: int | None = None) -> bool:
         """Return whether a closing producer without other work must still push its metrics, if a broker asked for
         them."""
         telemetry = self.sender.client.telemetry
-        return telemetry is not None and telemetry.has_last_push(self.clock.now_ms())
+        return telemetry is not None and telemetry.has_last_push(self.clock.now_ms(), deadline_ms)
 
     def _shut_down(self) -> None:
         if self._transactions is not None:

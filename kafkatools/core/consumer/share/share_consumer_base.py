@@ -373,8 +373,6 @@ class ShareConsumerBase:
         deadline_ms = now_ms + min(timeout_ms, self._request_timeout_ms)
         self._client.ignores_wakeup = True
         try:
-            if timeout_ms:
-                yield from self._client.push_last_metrics()
             self._queue(deadline_ms, accept_all=False)
             while True:
                 for request in self._requests.close_requests(now_ms, self._client.can_send):
@@ -384,8 +382,10 @@ class ShareConsumerBase:
                 yield max(0, min(deadline_ms - now_ms, self._client.poll_limit_ms))
                 now_ms = self._clock.now_ms()
             self._note_outcomes()
+            self._client.note_member()
             yield from self._group.close(deadline_ms)
             self._run_callbacks()
+            yield from self._client.push_last_metrics(deadline_ms)
         finally:
             self._end()
 
