@@ -154,10 +154,11 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_is_checked(guarded: pa
 
 
 def test_a_full_disk_leaves_no_unfinished_partition(damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """A file may have 4 KiB: the segments of the partition are longer."""
+    """A file may have 4 KiB: the segments of the partition are longer. Without -B the bytecode that Python writes would
+    be cut off, too, and kept."""
     small = tmp_path / "small"
     shutil.copytree(damaged, small / "data")
-    command = [sys.executable, "-m", "kafkatools", "check", str(small / "data"), "--salvage", str(small / "out")]
+    command = [sys.executable, "-B", "-m", "kafkatools", "check", str(small / "data"), "--salvage", str(small / "out")]
     ran = subprocess.run(
         command, capture_output=True, check=False, timeout=60,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY)),

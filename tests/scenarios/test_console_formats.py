@@ -364,8 +364,8 @@ def test_a_full_disk_names_the_output_file(broker: str, tmp_path: pathlib.Path, 
     path = tmp_path / f"records.{extension}"
     words = ("--bootstrap-server", broker, "--topic", "odd.topic-1", *TO_END, "--output", str(path))
     ran = subprocess.run(
-        [sys.executable, "-m", "kafkatools", "console-consumer", *words], capture_output=True, check=False, timeout=60,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY)),
+        [sys.executable, "-B", "-m", "kafkatools", "console-consumer", *words], capture_output=True, check=False,
+        timeout=60, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY)),
     )  # fmt: skip
     assert ran.returncode == 1
     assert ran.stderr.decode().splitlines()[-1] == f"{path}.partial: File too large", ran
