@@ -37,28 +37,39 @@ class MetricsCollector:
         self._collected: dict[MetricName, tuple[int, float]] = {}
 
     def collect(self, is_selected: Callable[[str], bool], wall_ms: int, *, is_delta: bool) -> bytes:
-        """Return the MetricsData of the metrics whose pushed name is selected."""
-        points = self._points(is_selected, wall_ms * _MS_TO_NS, is_delta)
-        return encode_metrics(self._resource(), points, is_delta=is_delta)
+        """Return the MetricsData of the metrics whose pushed name is selected. If a metric or a label raises an error,
+        no sum counts as collected, so that the next delta includes the changes of this one."""
+        collected: dict[MetricName, tuple[int, float]] = {}
+        points = self._points(is_selected, wall_ms * _MS_TO_NS, is_delta, collected)
+        data = encode_metrics(self._resource(), points, is_delta=is_delta)
+        self._collected = collected
+        return data
 
     def reset(self) -> None:
         """Forget the collected sums, when the temporality changes."""
         self._collected.clear()
 
-    def _points(self, is_selected: Callable[[str], bool], now_ns: int, is_delta: bool) -> Iterator[Point]:
-        before_all, self._collected = self._collected, {}
+    def _points(
+        self,
+        is_selected: Callable[[str], bool],
+        now_ns: int,
+        is_delta: bool,
+        collected: dict[MetricName, tuple[int, float]],
+    ) -> Iterator[Point]:
+        """Yield the selected points and add the sums, from which the next deltas begin, to `collected`."""
+        before_all = self._collected
         for metric, value, is_sum in self._registry.measurements():
             name = telemetry_name(metric.group, metric.name)
             if not is_selected(name):
                 if metric in before_all:
-                    self._collected[metric] = before_all[metric]  # its next delta begins there
+                    collected[metric] = before_all[metric]  # its next delta begins there
                 continue
             attributes = {key.replace("-", "_"): text for key, text in metric.tags if key != CLIENT_ID}
             start_ns: int | None = None
             if is_sum:
                 start_ns = self._started_ns
                 if is_delta:
-                    self._collected[metric] = (now_ns, value)
+                    collected[metric] = (now_ns, value)
                     start_ns, before = before_all.get(metric, (start_ns, 0.0))
                     value -= before
             yield Point(name, attributes, value, now_ns, start_ns)

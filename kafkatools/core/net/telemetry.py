@@ -198,7 +198,10 @@ class TelemetrySender:
 
     def note_member(self) -> None:
         """Keep the member id for the last push, because the group is left before it."""
-        self._left_member_id = self._member_id()
+        try:
+            self._left_member_id = self._member_id()
+        except Exception:  # noqa: BLE001 - a label of a metric must not stop the consumer's close
+            self._log.debug("The last push of metrics has no member id: it could not be read", exc_info=True)
 
     def _resource(self) -> dict[str, str]:
         config = self._config

@@ -315,6 +315,54 @@ def test_failure_to_collect_metrics_waits_an_interval_and_raises_nothing(client:
     assert client.broker.sent == [GET, PUSH]
 
 
+def test_sums_of_a_failed_collection_are_in_the_next_push_once(pushing: Client) -> None:
+    name = "org.apache.kafka.producer.record.send.total"
+    reads = iter([1.0, RuntimeError("the source is gone"), 1.0])
+
+    def read(now_ms: int) -> float:
+        value = next(reads)
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    pushing.broker.accept()
+    pushing.registry.gauge("producer-metrics", "faulty", read)
+    pushing.sends.record(100, pushing.clock.now_ms())
+    pushing.turn(INTERVAL_MS)
+    assert value_of(pushing, name) == ("sum (delta)", 100.0)
+    pushing.broker.accept()
+    pushing.sends.record(5, pushing.clock.now_ms())
+    pushing.turn(INTERVAL_MS)
+    assert pushing.broker.sent == [GET, PUSH, PUSH]  # nothing was pushed
+    pushing.sends.record(2, pushing.clock.now_ms())
+    pushing.turn(INTERVAL_MS)
+    assert value_of(pushing, name) == ("sum (delta)", 7.0)
+
+
+def test_faulty_member_id_does_not_fail_a_close(pushing: Client) -> None:
+    def broken() -> str:
+        raise RuntimeError("no member id")
+
+    pushing.telemetry._member_id = broken
+    pushing.telemetry.note_member()
+    pushing.telemetry._member_id = str
+    assert pushing.telemetry.has_last_push(pushing.clock.now_ms())
+    pushing.turn()
+    assert pushing.broker.last().terminating  # type: ignore[attr-defined]
+
+
+def test_push_is_uncompressed_if_the_compression_fails(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(codec: int, data: bytes) -> bytes:
+        raise ImportError("the package of the codec is broken")
+
+    monkeypatch.setattr("kafkatools.core.records.compression.compress", broken)
+    client.turn()
+    client.broker.subscribe("*", codecs=(CompressionType.ZSTD,))
+    client.turn(INTERVAL_MS)
+    assert client.broker.last().compression_type == CompressionType.NONE  # type: ignore[attr-defined]
+    assert value_of(client, "org.apache.kafka.producer.record.send.rate")[0] == "gauge"
+
+
 def test_sums_that_a_subscription_left_out_are_not_counted_twice(client: Client) -> None:
     name = "org.apache.kafka.producer.record.send.total"
     client.turn()
