@@ -237,9 +237,10 @@ def test_a_server_that_stops_stops_its_reads(bootstrap: str) -> None:
 
 def test_reads_at_the_same_time_are_limited(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "LONG_REPLIES", 1)
-    with ask(port, topic="slow", grep="(a+)+$", seconds=60), ask(port, topic="events") as second:
+    with ask(port, topic="slow", grep="(a+)+$", seconds=60):
         eventually(lambda: len(_readers()) == 1)
-        assert second.recv(65536).startswith(b"HTTP/1.1 503 ")
+        with ask(port, topic="events") as second:
+            assert second.recv(65536).startswith(b"HTTP/1.1 503 ")
     eventually(lambda: _readers() == [])
     assert get(port, last=1)[0] == 200
 

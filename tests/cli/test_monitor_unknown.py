@@ -20,6 +20,7 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.monitor.collector import ClusterCollector
+from kafkatools.tools.monitor.view import ClusterView
 
 pytestmark = pytest.mark.processes
 
@@ -102,13 +103,20 @@ def test_an_alarm_is_unknown_with_its_reason(tmp_path: pathlib.Path, cluster: Em
 
 def test_an_alarm_of_consumer_groups_is_unknown_too(tmp_path: pathlib.Path, cluster: EmbeddedCluster) -> None:
     with AdminClient(cluster.bootstrap, {}, SystemClock()) as admin:
-        create_topics(admin, [NewTopic("single", 3, 1)])
-        offsets = {("single", partition): OffsetAndMetadata(0) for partition in range(3)}
+        replicas = {partition: [node] for partition, node in enumerate(cluster.node_ids)}
+        create_topics(admin, [NewTopic("single", replicas_assignments=replicas)])
+        offsets = {("single", partition): OffsetAndMetadata(0) for partition in replicas}
         eventually(lambda: alter_offsets(admin, {"shop": offsets})["shop"].error is None)
-        collected = ClusterCollector(admin, admin).collect()
-        coordinator = next(group.coordinator for group in collected.groups if group.group_id == "shop")
-        victim = next(node for node in cluster.node_ids if node != coordinator)
-        (lost,) = (part.partition for part in collected.partitions if (part.topic, part.leader) == ("single", victim))
+        looks: list[ClusterView] = []
+
+        def have_leaders() -> bool:
+            looks.append(ClusterCollector(admin, admin).collect())
+            leaders = {part.partition: part.leader for part in looks[-1].partitions if part.topic == "single"}
+            return leaders == {partition: node for partition, (node,) in replicas.items()}
+
+        eventually(have_leaders)
+        coordinator = next(group.coordinator for group in looks[-1].groups if group.group_id == "shop")
+        lost, victim = next((partition, node) for partition, (node,) in replicas.items() if node != coordinator)
     words = ("consumer-groups", "--bootstrap-server", cluster.bootstrap, "--describe", "--group", "shop")
     cluster.kill(victim)
     with start_kt(tmp_path, *words, "--timeout", "3000", "--watch", "0.3", "--fail-if", "lag>1000") as process:

@@ -88,6 +88,7 @@ class _Server(threading.Thread):
         self._respond = respond
         self._refuse = refuse
         self._connections: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._long_replies = 0
         self._loop = asyncio.new_event_loop()
         self._stopped = asyncio.Event()
@@ -107,8 +108,17 @@ class _Server(threading.Thread):
         server = await asyncio.start_server(self._connected, sock=self._listener, limit=HEAD_BYTES)
         await self._stopped.wait()
         server.close()
+        # Only the tasks of connections are cancelled, which end their subprocesses.
+        # The end of asyncio would also cancel a task that connects pipes of a subprocess, and wait forever.
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         peer = str((writer.get_extra_info("peername") or ("",))[0])
         self._connections[peer] += 1
         try:

@@ -1,0 +1,44 @@
+"""The HTTP server of pages: its end while a response is being made."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import threading
+
+import pytest
+
+from kafkatools.core.net.addresses import HostPort
+from kafkatools.core.net.http_server import LongReply, Refused, listening
+
+HOST = "127.0.0.1"
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_the_end_while_a_subprocess_starts(round_: int) -> None:
+    starts = threading.Event()
+
+    async def make() -> bytes:
+        starts.set()
+        sleep = (sys.executable, "-c", "import time; time.sleep(600)")
+        process = await asyncio.create_subprocess_exec(*sleep, stdin=-1, stdout=-1)
+        process.kill()  # the server's end came later
+        await process.communicate()
+        return b""
+
+    def refuse(problem: Refused) -> bytes:
+        raise problem
+
+    def serve() -> None:
+        with (
+            listening(HostPort(HOST, 0), lambda head: LongReply(make), refuse) as port,
+            socket.create_connection((HOST, port), 30) as client,
+        ):
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert starts.wait(30)
+
+    server = threading.Thread(target=serve, daemon=True)
+    server.start()
+    server.join(60)
+    assert not server.is_alive(), "the server waits for a subprocess that it has cancelled"
