@@ -22,6 +22,7 @@ from support.spark_cluster import SparkCluster
 
 from kafkatools.core.records import kernel
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.masters import ensure_reachable
 from kafkatools.pipeline.run.session import find_java
 
 KT = pathlib.Path(sys.executable).parent / "kt"
@@ -122,6 +123,13 @@ def read_on(cluster: SparkCluster, python: str, directory: pathlib.Path) -> subp
     command = [sys.executable, "-c", READ, cluster.master, str(log), *EXECUTOR]
     environ = {**cluster.environ, "PYSPARK_PYTHON": python}
     return subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, timeout=700, check=False)
+
+
+def test_the_port_of_a_worker_is_not_that_of_a_master(cluster: SparkCluster) -> None:
+    ensure_reachable(cluster.master)
+    worker = cluster.worker_address()
+    with pytest.raises(PipelineError, match=f"{worker}: a Spark worker or driver listens there, not a master"):
+        ensure_reachable(f"spark://{worker}")
 
 
 def test_executors_without_the_package_get_it_with_its_dependencies(

@@ -20,7 +20,9 @@ from support.spark_cluster import SparkCluster
 from support.waiting import eventually
 
 from kafkatools.commands.pipeline import SUBCOMMANDS
+from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.executors import use_own_python
+from kafkatools.pipeline.run.masters import ensure_reachable
 from kafkatools.pipeline.run.session import register
 
 if TYPE_CHECKING:
@@ -182,6 +184,13 @@ def test_a_signal_at_the_start_leaves_no_jvm_behind(tmp_path: pathlib.Path, sign
     assert "Traceback" not in said
     eventually(lambda: not _processes_of(mark), 30)
     assert _processes_of(mark) == []
+
+
+def test_the_port_of_a_driver_is_not_that_of_a_master(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
+    with pytest.raises(PipelineError, match=f"{driver}: a Spark worker or driver listens there, not a master"):
+        ensure_reachable(f"spark://{driver}")
 
 
 def test_local_workers_run_the_python_of_the_program(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 
 _ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")
+_WORKER = re.compile(rb"Starting Spark worker (\S+:\d+) ")
 _REGISTERED = re.compile(rb"(Successfully registered with master)")
 _DEADLINE_S = 300
 # A JVM that lives for seconds: little of it has to be fast.
@@ -56,6 +57,10 @@ class SparkCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def worker_address(self, name: str = "worker0") -> str:
+        """The host and port of a worker's RPC."""
+        return self._said(name, _WORKER).decode()
 
     @contextlib.contextmanager
     def late_worker(self, environ: Mapping[str, str]) -> Iterator[None]:

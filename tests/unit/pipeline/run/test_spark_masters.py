@@ -41,13 +41,22 @@ def test_a_malformed_address_is_named() -> None:
 
 SPARK_REPLY = b"\0\0\0\0\0\0\0\x4b\x08\0\0\0\x11/files/kafkatools\0\0\0\x29Stream '/files/kafkatools' was not found."
 """What a standalone master of Spark 4.3.0 answers."""
+BOOLEAN_REPLY = (
+    b"\0\0\0\0\0\0\0\x44\x04\0\0\0\0\0\0\0\0\0\0\0\x2f\xac\xed\0\x05sr\0\x11java.lang.Boolean"
+    b"\xcd r\x80\xd5\x9c\xfa\xee\x02\0\x01Z\0\x05valuexp"
+)
+"""What a standalone master and a worker of Spark 4.3.0 answer to the question whether they have the endpoint of a
+master, without the last byte: 1 or 0."""
+FAILURE_REPLY = b"\0\0\0\0\0\0\0\x19\x05\0\0\0\0\0\0\0\0\0\0\0\x04java"
+"""The answer of a Spark that does not understand the question."""
 HTTP2_REPLY = b"\0\0\x06\x04\0\0\0\0\0\0\x03\x7f\xff\xff\xff"
 """What a Connect server of Spark 4.3.0 answers: SETTINGS."""
 
 
 @contextlib.contextmanager
-def peer(reply: bytes | None) -> Iterator[int]:
-    """A port that answers each connection with the same bytes and closes it; None: it accepts and stays silent."""
+def peer(*replies: bytes | None) -> Iterator[int]:
+    """A port that answers each connection with the same bytes, one part a request, and closes it; None: it accepts and
+    stays silent."""
     connections = []
 
     def serve() -> None:
@@ -55,10 +64,12 @@ def peer(reply: bytes | None) -> Iterator[int]:
             while True:
                 connection, _ = server.accept()
                 connections.append(connection)
-                if reply is not None:
-                    connection.recv(100)
-                    connection.sendall(reply)
-                    connection.close()
+                if None in replies:
+                    continue
+                for reply in replies:
+                    if connection.recv(1000):
+                        connection.sendall(reply or b"")
+                connection.close()
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=serve, daemon=True)
@@ -71,11 +82,26 @@ def peer(reply: bytes | None) -> Iterator[int]:
 
 
 def test_a_master_that_answers_is_reached_at_any_of_its_addresses() -> None:
-    with peer(SPARK_REPLY) as port:
+    with peer(SPARK_REPLY, BOOLEAN_REPLY + b"\1") as port:
         ensure_reachable(f"spark://127.0.0.1:{port}")
         ensure_reachable(f"spark://127.0.0.1:1,127.0.0.1:{port}")
     with peer(HTTP2_REPLY) as port:
         ensure_reachable(f"sc://127.0.0.1:{port}/;user_id=me")
+
+
+def test_a_worker_or_driver_in_place_of_the_master_is_told() -> None:
+    with peer(SPARK_REPLY, BOOLEAN_REPLY + b"\0") as port:
+        with pytest.raises(
+            PipelineError, match=f":{port}: a Spark worker or driver listens there, not a master, whose usual"
+        ):
+            ensure_reachable(f"spark://127.0.0.1:{port}")
+        ensure_reachable(f"spark://127.0.0.1:{port}", {"spark.authenticate": "true"})
+
+
+@pytest.mark.parametrize("reply", [FAILURE_REPLY, b""])
+def test_a_spark_that_does_not_say_what_it_is_counts_as_a_master(reply: bytes) -> None:
+    with peer(SPARK_REPLY, reply) as port:
+        ensure_reachable(f"spark://127.0.0.1:{port}")
 
 
 def test_a_master_that_refuses_is_told_at_once_with_each_address() -> None:
