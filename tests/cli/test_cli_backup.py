@@ -136,6 +136,30 @@ def test_open_transactions_are_counted(broker: str, tmp_path: pathlib.Path) -> N
     assert back_up(broker, tmp_path / "b", "open")["open_transactions"] == 0
 
 
+def test_share_groups_of_the_topics_are_named_and_no_others(broker: str, tmp_path: pathlib.Path) -> None:
+    for topic in ("jobs", "other-jobs"):
+        create(broker, topic)
+        words = (
+            "--reset-offsets",
+            "--topic",
+            topic,
+            "--to-earliest",
+            "--execute",
+            "--undo-file",
+            str(tmp_path / f"{topic}.csv"),
+        )
+        assert kt(broker, "share-groups", "--group", f"workers-of-{topic}", *words).status == 0
+    create(broker, "lone")
+    of_jobs, of_lone, of_all = (
+        kt(broker, "backup", "--to", str(tmp_path / str(number)), *words).err
+        for number, words in enumerate((("--topic", "jobs"), ("--topic", "lone"), ()))
+    )
+    note = "1 share group is not in the backup, such as workers-of-jobs: only committed offsets are"
+    assert note in of_jobs
+    assert "share group" not in of_lone
+    assert "2 share groups are not in the backup" in of_all
+
+
 def test_a_backup_behind_a_url_is_the_same(broker: str, tmp_path: pathlib.Path) -> None:
     create(broker, "remote")
     fill(broker, "remote")

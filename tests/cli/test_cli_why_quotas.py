@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 from support.embedded import embedded_broker
 from support.live_groups import ClassicMember
-from support.why import Between, healthy, make_topic, only_cause
+from support.why import Between, LimitedWriter, healthy, make_topic, only_cause
 
-from kafkatools import Producer
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.quotas import Entity, alter_client_quotas
 from kafkatools.core.clock import SystemClock
@@ -36,32 +33,14 @@ def quota(bootstrap: str, entity: Entity, name: str, value: float) -> Iterator[N
             alter_client_quotas(admin, entity, {name: None})
 
 
-@contextlib.contextmanager
-def writing(bootstrap: str, topic: str, client_id: str) -> Iterator[None]:
-    """A producer writes all the time, record by record."""
-    is_over = threading.Event()
-
-    def write() -> None:
-        with Producer(bootstrap_servers=bootstrap, client_id=client_id) as producer:
-            while not is_over.is_set():
-                producer.send(topic, b"x" * 5_000)
-                producer.flush()
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        time.sleep(2)  # until the first burst counts
-        yield
-    finally:
-        is_over.set()
-        thread.join(30)
-
-
 def test_a_quota_of_producers(bootstrap: str) -> None:
     make_topic(bootstrap, "limited")
     entity = (("client-id", "writer"),)
-    with quota(bootstrap, entity, "producer_byte_rate", RATE), writing(bootstrap, "limited", "writer"):
-        verdict = only_cause(bootstrap, "partition", "limited-0", clock=Between(lambda: time.sleep(3)))
+    with (
+        quota(bootstrap, entity, "producer_byte_rate", RATE),
+        LimitedWriter(bootstrap, "limited", "writer", RATE) as writer,
+    ):
+        verdict = only_cause(bootstrap, "partition", "limited-0", clock=Between(lambda: writer.write_for(6)))
     assert verdict["cause"] == "producer-quota" and "client-id writer" in verdict["sentence"]
     assert verdict["evidence"][0].startswith("producer_byte_rate=100000 of client-id writer, measured for ")
     assert verdict["command"].endswith("--describe --entity-type clients --entity-name writer")

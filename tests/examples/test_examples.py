@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 import pytest
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 import kafkatools
 
@@ -49,7 +49,7 @@ class Place:
         """Runs a program to its end and returns its stdout; fails when it fails."""
         environment = {**self.environment, **(environ or {})}
         ran = subprocess.run(
-            words, cwd=self.directory, env=environment, capture_output=True, text=True, timeout=120, check=False
+            words, cwd=self.directory, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert ran.returncode == 0, f"{words[0]} ended with {ran.returncode}:\n{ran.stdout}\n{ran.stderr}"
         return ran.stdout
@@ -162,9 +162,9 @@ def test_each_order_is_billed_once_although_the_service_is_killed(
         assert time.monotonic() - started_at < 50  # it does not wait for transaction.timeout.ms, a minute
         service.kill()
     with place.started(*words) as service:
-        eventually(lambda: len(records_of(place.bootstrap, "invoices")) >= len(orders), 60)
+        eventually(lambda: len(records_of(place.bootstrap, "invoices")) >= len(orders))
         service.send_signal(signal.SIGTERM)
-        assert service.wait(30) == 0
+        assert service.wait(PATIENCE_S) == 0
     invoices = [json.loads(record.value) for record in records_of(place.bootstrap, "invoices")]
     assert sorted(invoice["order"] for invoice in invoices) == list(range(3000))
     assert all(invoice["total"] == 2 * invoice["order"] for invoice in invoices)

@@ -47,7 +47,7 @@ def test_apache_kafka_executes_a_balance_plan(empty_three_nodes: ThreeNodes, tmp
         verified = kafka.tool("reassign-partitions", "--verify", "--reassignment-json-file", str(plan))
         return verified.count("is completed.") == len(json.loads(plan.read_text())["partitions"])
 
-    eventually(is_verified, 60)
+    eventually(is_verified)
     with AdminClient(kafka.bootstrap, {}, SystemClock()) as admin:
         (lists,) = replicas(admin, {"heavy": []}).values()
     loads: Counter[int] = Counter()
@@ -76,7 +76,7 @@ def test_run_carries_out_a_plan_with_log_directories(tmp_path: pathlib.Path, kaf
     try:
         kafka.start()
         with AdminClient(kafka.bootstrap, {}, SystemClock()) as admin:
-            eventually(lambda: _live(admin) == [1, 2], 60)
+            eventually(lambda: _live(admin) == [1, 2])
             _ensure_run_moves_and_undoes(kafka, admin, tmp_path)
     finally:
         for node in list(kafka.processes):
@@ -90,7 +90,7 @@ def _live(admin: AdminClient) -> list[int]:
 
 def _ensure_run_moves_and_undoes(kafka: ApacheKafka, admin: AdminClient, tmp_path: pathlib.Path) -> None:
     create_topics(admin, [NewTopic("crowded", replicas_assignments=dict.fromkeys(range(4), [1]))])
-    eventually(lambda: len(_directories(admin)) == 4, 30)
+    eventually(lambda: len(_directories(admin)) == 4)
     with Producer(bootstrap_servers=kafka.bootstrap, acks="all", batch_size=60_000) as producer:
         for partition in range(4):
             producer.send_many("crowded", [_NOISE] * 4, partition=partition).result()

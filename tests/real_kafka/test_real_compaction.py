@@ -167,7 +167,7 @@ def wait_until_clean(cluster: ApacheKafka, ends: dict[int, int]) -> None:
             return expected.items() <= read_offset_checkpoint(RealFileSystem(), path).items()
         return False
 
-    eventually(is_clean, 60)
+    eventually(is_clean)
 
 
 CODECS = {0: [CompressionType.NONE], 1: list(CompressionType)}

@@ -11,6 +11,7 @@ import pytest
 from support import apache_kafka, kerberos
 from support.kt import run_kt
 from support.ports import free_port
+from support.waiting import PATIENCE_S
 
 from kafkatools import Consumer, Producer
 from kafkatools.sandbox.embedded_broker import EmbeddedBroker
@@ -104,7 +105,7 @@ def test_tools_of_kt_and_of_apache_kafka_see_the_same(site: Site) -> None:
             java = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             running[broker, principal] = java, run_kt("topics", "--list", *where)
     found = {
-        key: (java.communicate(timeout=120)[0].split(), ran.out.split(), ran.err)
+        key: (java.communicate(timeout=PATIENCE_S)[0].split(), ran.out.split(), ran.err)
         for key, (java, ran) in running.items()
     }
     seen = {key: (["seen"], ["seen"], "") if key[1] in PRINCIPALS else ([], [], "") for key in running}

@@ -96,7 +96,7 @@ def test_directories_and_half_moved_replicas_change_hands(
         throttle(client, SET)
         move(client, second, 0)
         assert held(client) == {"data": {(0, False), (2, False)}, "more": {(1, False), (3, False), (0, True)}}
-        eventually(lambda: not node.keeper.assignments, 10)
+        eventually(lambda: not node.keeper.assignments)
     cluster.start_node(1)
     with BrokerClient("127.0.0.1", cluster.ports[0]) as client:
         eventually(lambda: held(client)["more"] == {(1, False), (3, False), (0, True)})
@@ -115,7 +115,7 @@ def test_directories_and_half_moved_replicas_change_hands(
         )
         throttle(client, DELETE)
         eventually(lambda: held(client) == {"data": {(2, False), (3, False)}, "more": {(0, False), (1, False)}})
-        eventually(lambda: not node.keeper.assignments, 10)
+        eventually(lambda: not node.keeper.assignments)
         mine = node.replicas.partitions["t"]
         assert {index: partition.log.log_end_offset for index, partition in mine.items()} == {
             0: 13,

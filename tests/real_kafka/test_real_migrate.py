@@ -20,7 +20,7 @@ from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 from support.kt_process import start_kt
 from support.raw_transactions import RawProducer
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
@@ -211,7 +211,7 @@ def test_consumers_go_on_after_the_cut(
     fill_state(source, stateful, 40)
     seen = consume(source, ledger, f"{prefix}-reader", 170, protocol)
     child.send_signal(signal.SIGKILL)
-    child.communicate(timeout=30)
+    child.communicate(timeout=PATIENCE_S)
     access = ("--acls", "--quotas") if route[0] != "apache" else ("--quotas",)  # that broker has no authorizer
     add_access(source, plain, has_acls="--acls" in access)
     ok(*words, "--cut", *access)
@@ -258,7 +258,7 @@ def test_killed_and_cut_while_a_producer_goes_on(clusters: Clusters, tmp_path: p
                 child = start_kt(tmp_path, *words, "--interval", "10ms")
                 eventually(lambda before=before: count(target, topic) > before)
                 child.send_signal(signal.SIGKILL)
-                child.communicate(timeout=30)
+                child.communicate(timeout=PATIENCE_S)
             seen = consume(source, topic, "busy-reader", 50, "consumer")
             before = count(target, topic)
             cut = start_kt(tmp_path, *words, "--cut")
@@ -266,7 +266,7 @@ def test_killed_and_cut_while_a_producer_goes_on(clusters: Clusters, tmp_path: p
         finally:
             stop.set()
         producing.result(60)
-    out, errors = cut.communicate(timeout=60)
+    out, errors = cut.communicate(timeout=PATIENCE_S)
     assert (cut.returncode, errors) == (0, b"")
     assert out.endswith(b"Cut: 1 topic and 1 group can go on in the target\n")
     copied = without_offsets(rows(target, topic))

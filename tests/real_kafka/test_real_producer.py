@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from support.apache_kafka import ApacheKafka
 from support.kt import run_kt
+from support.waiting import PATIENCE_S
 
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.config import PRODUCER, Config
@@ -92,7 +93,7 @@ def test_a_broker_killed_in_the_middle_loses_doubles_and_reorders_nothing(
         return callback
 
     def kill_and_restart() -> None:
-        assert half.wait(60)
+        assert half.wait(PATIENCE_S)
         cluster.kill()
         cluster.start_node()
 

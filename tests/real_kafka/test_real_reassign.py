@@ -51,7 +51,7 @@ def cluster(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     try:
         made.start()
         with AdminClient(made.bootstrap, {}, SystemClock()) as client:
-            eventually(lambda: _knows_all(client), 60)
+            eventually(lambda: _knows_all(client))
         yield made
     finally:
         for node in list(made.processes):  # nothing is read from them any more, and three that stop wait for each other
@@ -230,7 +230,7 @@ class Mover:
 
     def verify_until_done(self) -> None:
         plan = ("--verify", "--reassignment-json-file", "plan.json")
-        eventually(lambda: self.kt(*plan).status == ExitStatus.OK, 60)
+        eventually(lambda: self.kt(*plan).status == ExitStatus.OK)
 
     def move(self, topic: str, placement: Sequence[Sequence[int]]) -> None:
         """A whole move; afterwards the replicas are there and no throttle is."""
@@ -252,7 +252,7 @@ class Mover:
             assert not found.errors
             return not found.brokers and not found.topics
 
-        eventually(left, 10)
+        eventually(left)
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_moves_under_load_lose_nothing(
         mover.move("load", [proposal["load", number] for number in range(3)])
         mover.move("load", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
         mover.move("load", [[1, 3], [3, 1], [3, 1]])
-        eventually(lambda: "load" not in _topics_on(cluster, 2), 10)
+        eventually(lambda: "load" not in _topics_on(cluster, 2))
     assert load.errors == []
     assert read_all(cluster, "load", 3) == load.acknowledged
 

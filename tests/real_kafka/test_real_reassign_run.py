@@ -20,7 +20,7 @@ import pytest
 from support.kt import Ran, run_kt
 from support.kt_process import start_kt
 from support.three_nodes import ThreeNodes
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 from kafkatools import Consumer, Producer
 from kafkatools.core.admin.client import AdminClient
@@ -129,7 +129,7 @@ def ensure_no_throttles(admin: AdminClient, topic: str) -> None:
         return not (found.brokers or found.topics or found.errors)
 
     try:
-        eventually(none_is_left, 10)
+        eventually(none_is_left)
     except AssertionError:
         raise AssertionError(found) from None
 
@@ -206,7 +206,7 @@ def test_interrupted_run_leaves_no_throttle(
         child = start_kt(tmp_path / "home", *command, *common, *(["--cancel-on-interrupt"] if cancel else []))
         eventually(lambda: len(active_reassignments(admin)) == 1)
         child.send_signal(signal.SIGTERM)
-        _, stderr = child.communicate(timeout=30)
+        _, stderr = child.communicate(timeout=PATIENCE_S)
         assert child.returncode == ExitStatus.INTERRUPTED, stderr.decode()
         ensure_no_throttles(admin, topic)
         expected = [1, 2] if cancel else [1, 3]

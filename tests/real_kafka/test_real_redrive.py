@@ -32,7 +32,7 @@ def redrive(kafka: ApacheKafka, topic: str, *words: str) -> Ran:
 def rows(kafka: ApacheKafka, topic: str, least: int = 0) -> list[dict[str, Any]]:
     """The committed records, at least so many: Apache Kafka answers a commit before it has written all markers."""
     if least:
-        eventually(lambda: len(rows(kafka, topic)) >= least, 60)
+        eventually(lambda: len(rows(kafka, topic)) >= least)
     words = ("--topic", topic, "--from-beginning", "--exit-at-end", "--json", "--isolation-level", "read_committed")
     ran = run_kt("console-consumer", "--bootstrap-server", kafka.bootstrap, *words)
     return sorted(map(json.loads, ran.out.splitlines()), key=lambda row: (row["partition"], row["offset"]))
@@ -58,7 +58,7 @@ def test_dead_letters_of_connect_come_back_and_fail_again(real_kafka: ApacheKafk
             producer.send(ProducerRecord("sunk", b"{%d" % number, b"k%d" % number, number % 3, START + number, headers))
     originals = rows(real_kafka, "sunk")
     for attempt in (1, 2):
-        eventually(lambda attempt=attempt: len(rows(real_kafka, "sunk.dlq")) == 30 * attempt, 60)
+        eventually(lambda attempt=attempt: len(rows(real_kafka, "sunk.dlq")) == 30 * attempt)
         ran = redrive(real_kafka, "sunk.dlq", "--same-partition", "--json")
         (row,) = map(json.loads, ran.out.splitlines())
         assert (ran.status, row["target"], row["exception"], row["records"]) == (
@@ -70,7 +70,7 @@ def test_dead_letters_of_connect_come_back_and_fail_again(real_kafka: ApacheKafk
             (row["partition"], row["timestamp"], row["key"], row["value"], row["headers"][0]) for row in originals
         ]
         assert all(len(row["headers"]) == 2 for row in back)
-    eventually(lambda: len(rows(real_kafka, "sunk.dlq")) == 90, 60)
+    eventually(lambda: len(rows(real_kafka, "sunk.dlq")) == 90)
     ran = redrive(real_kafka, "sunk.dlq", "--max-attempts", "2")
     assert (ran.status, ran.err.splitlines()[-1]) == (3, "Sent back a total of 0 records; left 30 records")
 

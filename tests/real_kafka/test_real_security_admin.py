@@ -79,7 +79,7 @@ def test_delegation_tokens_behave_as_recorded(kafka: Secured, tmp_path: pathlib.
         ran = run_kt("delegation-tokens", *arguments, cwd=tmp_path)
         if ran.status == ExitStatus.OK:  # brokers learn of tokens a little later
             count += ("--create" in arguments) - ("--expire" in arguments)
-            eventually(lambda: len(rows()) == count, 30)
+            eventually(lambda: len(rows()) == count)
         if "--create" in arguments and not hmac:
             hmac = next(word for word in ran.out.split() if len(word) == 88 and word.endswith("=="))
         return ran._replace(stdout=masked(ran.out.replace(hmac, "HMAC") if hmac else ran.out).encode())
@@ -115,17 +115,17 @@ def test_acls_are_changed_and_taken_back_through_brokers_and_controllers(
 
     grant = ("--add", "--producer", "--allow-principal", "User:carol", "--topic", "pay", "--idempotent")
     acls(*grant, "--undo-file", "undo.jsonl", through="--bootstrap-controller")
-    eventually(lambda: len(acls("--list", "--json").out.splitlines()) == 4, 30)
+    eventually(lambda: len(acls("--list", "--json").out.splitlines()) == 4)
     listed = acls("--list", through="--bootstrap-controller").out
     assert listed == acls("--list").out
     assert "\t(principal=User:carol, host=*, operation=IDEMPOTENT_WRITE, permissionType=ALLOW)\n" in listed
     removed = acls("--remove", "--topic", "pay", "--force", "--json", "--undo-file", "again.jsonl")
     assert {json.loads(line)["outcome"] for line in removed.out.splitlines()} == {"removed"}
-    eventually(lambda: len(acls("--list", "--json").out.splitlines()) == 1, 30)
+    eventually(lambda: len(acls("--list", "--json").out.splitlines()) == 1)
     acls("--from-file", "again.jsonl")
-    eventually(lambda: acls("--list").out == listed, 30)
+    eventually(lambda: acls("--list").out == listed)
     acls("--from-file", "undo.jsonl")
-    eventually(lambda: acls("--list").out == "", 30)
+    eventually(lambda: acls("--list").out == "")
 
 
 def test_offsets_of_a_share_group_go_back_to_what_they_were(kafka: Secured, tmp_path: pathlib.Path) -> None:
@@ -145,13 +145,13 @@ def test_offsets_of_a_share_group_go_back_to_what_they_were(kafka: Secured, tmp_
 
     reset = ("--reset-offsets", "--group", "workers", "--topic", "jobs", "--execute")
     share(*reset, "--to-earliest", "--undo-file", "none.csv")
-    eventually(lambda: starts() == [0, 0], 30)
+    eventually(lambda: starts() == [0, 0])
     share(*reset, "--to-latest", "--undo-file", "earliest.csv")
-    eventually(lambda: sum(start or 0 for start in starts()) == 3, 30)
+    eventually(lambda: sum(start or 0 for start in starts()) == 3)
     share("--reset-offsets", "--from-file", "earliest.csv", "--execute")
-    eventually(lambda: starts() == [0, 0], 30)
+    eventually(lambda: starts() == [0, 0])
     share("--reset-offsets", "--from-file", "none.csv", "--execute")
-    eventually(lambda: starts() == [None, None], 30)
+    eventually(lambda: starts() == [None, None])
     assert share("--delete-offsets", "--group", "workers", "--topic", "jobs").splitlines()[1:] == [
         "TOPIC           STATUS",
         "jobs            Successful",
@@ -177,7 +177,7 @@ def test_topics_that_are_hidden_from_the_user_are_named(kafka: Secured, tmp_path
         found: list[str] = json.loads(ran.out)["unknown"]
         return found
 
-    eventually(lambda: not any(text.startswith("log directories") for text in unknown()), 30)
+    eventually(lambda: not any(text.startswith("log directories") for text in unknown()))
     (line,) = [text for text in unknown() if text.startswith("topics: ")]
     assert " hidden from this user, who lacks DESCRIBE: " in line
     assert line.rpartition(": ")[2].startswith("Hidden")

@@ -99,17 +99,17 @@ def test_words_are_counted_once_while_an_instance_is_killed(
         one, two = (WordCount(bootstrap, name, tmp_path) for name in ("one", "two"))
         stack.callback(two.stop)
         stack.callback(one.stop)
-        eventually(lambda: is_balanced(bootstrap, {"one", "two"}), 25)
-        eventually(words.are_counted, 25)
+        eventually(lambda: is_balanced(bootstrap, {"one", "two"}))
+        eventually(words.are_counted)
         one.kill()
         words.write("d a", "c")
-        eventually(lambda: is_balanced(bootstrap, {"two"}), 25)
-        eventually(words.are_counted, 25)
+        eventually(lambda: is_balanced(bootstrap, {"two"}))
+        eventually(words.are_counted)
         again = WordCount(bootstrap, "one", tmp_path)
         stack.callback(again.stop)
         words.write("a", "b b")
-        eventually(lambda: is_balanced(bootstrap, {"one", "two"}), 25)
-        eventually(words.are_counted, 25)
+        eventually(lambda: is_balanced(bootstrap, {"one", "two"}))
+        eventually(words.are_counted)
         assert set(described(bootstrap).internal_topics) == {"words-words-repartition", "words-words-changelog"}
         endpoints = {member.endpoint for member in described(bootstrap).members}
         assert endpoints == {"one.example:7070", "two.example:7070"}

@@ -64,7 +64,7 @@ def test_an_application_begins_again_after_its_reset(
         once = ["a\t1", "a\t2", "a\t3", "b\t1", "b\t2", "c\t1"]
         application = WordCount(bootstrap, "one", tmp_path, "classic")
         stack.callback(application.stop)
-        eventually(lambda: counts(bootstrap) == once, 40)
+        eventually(lambda: counts(bootstrap) == once)
         server = ("--bootstrap-server", bootstrap, "--application-id", "words")
 
         def reset(*words: str) -> Ran:
@@ -84,7 +84,7 @@ def test_an_application_begins_again_after_its_reset(
         assert not INTERNAL & set(run_kt("topics", *server[:2], "--list").out.split())
         again = WordCount(bootstrap, "two", tmp_path, "classic")
         stack.callback(again.stop)
-        eventually(lambda: counts(bootstrap) == sorted(once + once), 40)
+        eventually(lambda: counts(bootstrap) == sorted(once + once))
 
 
 def test_a_streams_group_is_reset_when_its_members_have_left(tmp_path: pathlib.Path) -> None:

@@ -14,6 +14,7 @@ from support import apache_kafka
 from support.kt import run_kt
 from support.secure_broker import MODULES, SecureBroker
 from support.token_endpoint import Request, TokenEndpoint, parts_of
+from support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 
@@ -86,7 +87,7 @@ def test_requests_are_those_of_apache_kafka(secure: SecureBroker, tmp_path: path
             f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={key}",
         )
         command = apache_kafka.command("topics", "--list", *where, jvm=(*apache_kafka.QUICK_START, *allowed))
-        java = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        java = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         of_java = endpoint.requests[len(of_kt) :]
     assert (ours.status, ours.out.split(), ours.err) == (0, ["seen"], "")
     assert java.stdout.split() == ["seen"], java.stdout + java.stderr

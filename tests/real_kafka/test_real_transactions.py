@@ -197,16 +197,15 @@ def cluster_state(cluster: ApacheKafka, transactional_id: str) -> str:
     return tool(cluster, "transactions", "describe", "--transactional-id", transactional_id)
 
 
-def kill_and_restart(cluster: ApacheKafka) -> None:
-    cluster.kill()
-    cluster.start_node()
+PATIENT = {"max_block_ms": "300000", "transaction_timeout_ms": "600000", "delivery_timeout_ms": "300000"}
+"""Settings of a producer that waits while a broker starts, also on a busy machine."""
 
 
 def test_a_broker_killed_in_the_middle_and_the_way_up_to_version_2(cluster: ApacheKafka, topic: str) -> None:
     set_version(cluster, 1)
-    breaker = threading.Thread(target=kill_and_restart, args=(cluster,))
+    starter = threading.Thread(target=cluster.start_node)
     epochs = []
-    with producer_of(cluster, topic, request_timeout_ms="5000") as producer:
+    with producer_of(cluster, topic, request_timeout_ms="5000", **PATIENT) as producer:
         producer.init_transactions()
         for number in range(6):
             producer.begin_transaction()
@@ -215,14 +214,15 @@ def test_a_broker_killed_in_the_middle_and_the_way_up_to_version_2(cluster: Apac
             if number == 2:
                 producer.flush()
                 set_version(cluster, 2)  # which only a new connection tells
-                breaker.start()
                 producer.send(ProducerRecord(topic, b"2-3", partition=0))
+                cluster.kill()  # before the commit, which thus needs a new connection
+                starter.start()
             if number == 4:
                 producer.abort_transaction()
             else:
                 producer.commit_transaction()
             epochs.append(epoch_of(producer))
-    breaker.join()
+    starter.join()
     # InitProducerId bumps the epoch once between the versions, from then on every EndTxn does.
     assert epochs[:2] == [0, 0]
     assert epochs[-1] - epochs[-2] == 1

@@ -14,7 +14,6 @@ import shlex
 import signal
 import subprocess
 import threading
-import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -25,8 +24,8 @@ import pytest
 from support.kt import Ran, run_kt
 from support.live_groups import GroupClient
 from support.three_nodes import ThreeNodes
-from support.waiting import eventually
-from support.why import Between, healthy, only_cause, produce, why
+from support.waiting import PATIENCE_S, eventually
+from support.why import Between, LimitedWriter, healthy, only_cause, produce, why
 
 from kafkatools import Producer
 from kafkatools.core.admin.acls import Acl, create_acls, delete_acls, describe_acls, filter_of
@@ -35,6 +34,12 @@ from kafkatools.core.admin.configs import BROKER, DELETE, SET, TOPIC, ConfigChan
 from kafkatools.core.admin.log_dirs import describe_log_dirs
 from kafkatools.core.admin.quotas import alter_client_quotas
 from kafkatools.core.admin.reassignments import active_reassignments, alter_reassignments
+from kafkatools.core.admin.replication_throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+)
 from kafkatools.core.admin.topics import NewTopic, create_topics, describe_topics
 from kafkatools.core.admin.transactions import describe_transactions
 from kafkatools.core.clock import SystemClock
@@ -100,55 +105,18 @@ def test_a_principal_without_permission(empty_three_nodes: ThreeNodes) -> None:
 
 
 def test_a_quota_of_producers(empty_three_nodes: ThreeNodes) -> None:
-    """A producer would like to write a quarter more than its quota. Brokers average over two to three seconds."""
     nodes = empty_three_nodes
     nodes.make_topics({"limited": [[1]]})
-    is_over, is_limited = threading.Event(), threading.Event()
-
-    def write() -> None:
-        with Producer(bootstrap_servers=nodes.bootstrap, client_id="writer") as producer:
-            began = time.monotonic()
-            while not is_over.wait(0.04):
-                producer.send("limited", b"x" * 5_000)
-                producer.flush()
-                if time.monotonic() - began > 2:
-                    is_limited.set()
-
     entity = (("client-id", "writer"),)
-    thread = threading.Thread(target=write)
     with AdminClient(nodes.bootstrap, {}, SystemClock()) as admin:
         alter_client_quotas(admin, entity, {"producer_byte_rate": QUOTA})
         nodes.settle()
-        thread.start()
         try:
-            assert is_limited.wait(30)
-            verdict = only_cause(nodes.bootstrap, "topic", "limited", clock=Between(lambda: time.sleep(2)))
+            with LimitedWriter(nodes.bootstrap, "limited", "writer", QUOTA) as writer:
+                verdict = only_cause(nodes.bootstrap, "topic", "limited", clock=Between(lambda: writer.write_for(6)))
         finally:
-            is_over.set()
-            thread.join(30)
             alter_client_quotas(admin, entity, {"producer_byte_rate": None})
     assert verdict["cause"] == "producer-quota" and "client-id writer" in verdict["sentence"]
-
-
-def test_a_reassignment_that_a_throttle_stops(empty_three_nodes: ThreeNodes) -> None:
-    nodes = empty_three_nodes
-    nodes.make_topics({"held": [[1]]})
-    for _ in range(4):
-        produce(nodes.bootstrap, "held", records=2, value=b"x" * 250_000)
-    configure(nodes, BROKER, "2", "follower.replication.throttled.rate", "1")
-    configure(nodes, TOPIC, "held", "follower.replication.throttled.replicas", "0:2")
-    try:
-        with AdminClient(nodes.bootstrap, {}, SystemClock()) as admin:
-            alter_reassignments(admin, {("held", 0): (1, 2)})
-            # The first fetch is not throttled, so the replica grows at first.
-            eventually(lambda: why(nodes.bootstrap, "topic", "held")[0] is ExitStatus.FINDINGS)
-            verdict = only_cause(nodes.bootstrap, "topic", "held")
-            configure(nodes, BROKER, "2", "follower.replication.throttled.rate", None)
-            eventually(lambda: not active_reassignments(admin))
-    finally:
-        configure(nodes, BROKER, "2", "follower.replication.throttled.rate", None)
-    assert verdict["cause"] == "reassignment-stuck" and "broker 2 copied nothing in" in verdict["sentence"]
-    assert "Throttle follower.replication.throttled.rate=1 of broker 2" in verdict["evidence"]
 
 
 @contextlib.contextmanager
@@ -192,7 +160,11 @@ def test_a_controller_that_hangs(empty_three_nodes: ThreeNodes, monkeypatch: pyt
 
 class Incident:
     """Broker 3 stops and starts again: `answers` of kt why meanwhile, by name, and how their `next` commands ended, by
-    command line. The cluster is as before in the end."""
+    command line. The cluster is as before in the end.
+
+    Broker 3 then measures the rate of its replication over an hour: with a throttle of 1 byte/s it copies nothing more
+    after its first throttled batches. Until it knows of the throttle, that of the leader holds it back.
+    """
 
     def __init__(self, nodes: ThreeNodes, home: pathlib.Path) -> None:
         self.nodes = nodes
@@ -216,15 +188,17 @@ class Incident:
             self._while_full()
             self._while_offline()
 
-    def _ask(self, name: str, *words: str, clock: Between | None = None) -> None:
+    def _ask(self, name: str, *words: str, clock: Between | None = None) -> ExitStatus:
         self.answers[name] = status, answer = why(self.nodes.address(1), *words, clock=clock)
         command = answer["verdict"]["command"] if status is ExitStatus.FINDINGS else ""
         if command and command not in self.next:
             self.next[command] = run_kt(*shlex.split(command)[1:])
+        return status
 
     def _make_topics(self) -> Producer:
-        pair = ("pair", "marked", "moving", "throttled", "damaged-1", "damaged-2")
-        self.nodes.make_topics({"__transaction_state": [[1]] * 4, "lone": [[3]], **{name: [[1, 3]] for name in pair}})
+        pair = ("pair", "marked", "throttled", "damaged-1", "damaged-2")
+        alone = {"__transaction_state": [[1]] * 4, "lone": [[3]], "held": [[1]]}
+        self.nodes.make_topics({**alone, **{name: [[1, 3]] for name in pair}})
         producer = Producer(bootstrap_servers=self.nodes.address(1), transactional_id="marks")
         producer.init_transactions()
         producer.begin_transaction()
@@ -236,9 +210,12 @@ class Incident:
         nodes = self.nodes
         for words in ((), ("broker", "3"), ("topic", "lone"), ("topic", "pair"), ("broker", "1")):
             self._ask(" ".join(("stopped", *words)), *words)
-        for _ in range(4):
-            produce(nodes.address(1), "throttled", records=2, value=b"x" * 250_000)
-        configure(nodes, TOPIC, "throttled", "follower.replication.throttled.replicas", "*")
+        for topic in ("throttled", "held"):
+            for _ in range(16):
+                produce(nodes.address(1), topic, records=2, value=b"x" * 250_000)
+            configure(nodes, TOPIC, topic, FOLLOWER_REPLICAS, "*")
+        configure(nodes, TOPIC, "throttled", LEADER_REPLICAS, "*")
+        nodes.settle()
         for topic in ("damaged-1", "damaged-2", "marked"):
             produce(nodes.address(1), topic, value=b"PAYLOAD")
             (log,) = (nodes.log_dir(1) / f"{topic}-0").glob("*.log")
@@ -249,26 +226,40 @@ class Incident:
             configure(nodes, TOPIC, topic, "min.insync.replicas", "2")
 
     def _throttle(self, rate: str | None) -> None:
-        configure(self.nodes, BROKER, "3", "follower.replication.throttled.rate", rate)
+        configure(self.nodes, BROKER, "3", FOLLOWER_RATE, rate)
+        configure(self.nodes, BROKER, "1", LEADER_RATE, rate)
 
     def _start_with_two_directories(self) -> None:
         self._directory.mkdir()
         formatted = (self.nodes.log_dir(3) / "meta.properties").read_text()
         own_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         (self._directory / "meta.properties").write_text(re.sub("directory.id=.*", f"directory.id={own_id}", formatted))
-        self.nodes.settings_of[3] = {"log.dirs": f"{self.nodes.log_dir(3)},{self._directory}"}
+        self.nodes.settings_of[3] = {
+            "log.dirs": f"{self.nodes.log_dir(3)},{self._directory}",
+            "replication.quota.window.size.seconds": "3600",
+        }
         self.nodes.start_broker(3)
 
     def _while_behind(self, producer: Producer) -> None:
         eventually(lambda: isr(self.nodes, "pair") == (1, 3))
         for topic in ("damaged-1", "damaged-2", "throttled"):
             self._ask(topic, "topic", topic)
+        self._while_held()
         self._committing = threading.Thread(target=producer.commit_transaction)
         self._committing.start()
         with AdminClient(self.nodes.address(1), {}, SystemClock()) as admin:
             eventually(lambda: getattr(describe_transactions(admin, ["marks"])["marks"], "state", "") != "Ongoing")
         for words in (("transaction", "marks"), ("topic", "marked")):
             self._ask(" ".join(words), *words, clock=Between(later_ms=20_000))
+
+    def _while_held(self) -> None:
+        """A reassignment that the throttle of broker 3 stops, and that ends without it."""
+        with AdminClient(self.nodes.address(1), {}, SystemClock()) as admin:
+            alter_reassignments(admin, {("held", 0): (1, 3)})
+            # The broker may learn of the throttle behind the first batches of both topics, which are copied at once.
+            eventually(lambda: self._ask("held", "topic", "held") is ExitStatus.FINDINGS)
+            self._throttle(None)
+            eventually(lambda: not active_reassignments(admin))
 
     def _while_full(self) -> None:
         """The new topics are in the directory with fewer replicas, as are the offsets of group g2."""
@@ -294,7 +285,7 @@ class Incident:
         """One directory, no throttle, no topic, as all other tests expect it."""
         configure(self.nodes, TOPIC, "marked", "min.insync.replicas", "1")
         if self._committing.is_alive():
-            self._committing.join(30)
+            self._committing.join(PATIENCE_S)
         self.nodes.empty()
         if self.nodes.settings_of.pop(3, None) is not None and 3 in self.nodes.processes:
             self.nodes.stop_broker(3)
@@ -351,6 +342,7 @@ def incident(three_nodes: ThreeNodes, tmp_path_factory: pytest.TempPathFactory) 
         ("damaged-1", "under-replicated", "damaged-1-0; broker 3 is not in sync"),
         ("damaged-2", "under-min-isr", "damaged-2-0 refuses acks=all"),
         ("throttled", "replication-throttled", "follower.replication.throttled.rate=1 of broker 3"),
+        ("held", "reassignment-stuck", "broker 3 copied nothing in"),
         ("transaction marks", "transaction-ending", "markers are not written to marked-0"),
         ("topic marked", "under-min-isr", "marked-0 refuses acks=all"),
         ("offline broker 3", "log-dir-offline", "disk/logs"),
@@ -384,6 +376,11 @@ def test_others_are_healthy(incident: Incident, name: str) -> None:
 def test_consequence(incident: Incident, name: str, consequence: str) -> None:
     evidence = verdict_of(incident.answers[name])["evidence"]
     assert any(text.startswith(f"Consequence: {consequence}") for text in evidence), evidence
+
+
+def test_a_reassignment_that_a_throttle_stops(incident: Incident) -> None:
+    evidence = verdict_of(incident.answers["held"])["evidence"]
+    assert "Throttle follower.replication.throttled.rate=1 of broker 3" in evidence
 
 
 def test_a_disk_that_is_almost_full(incident: Incident) -> None:

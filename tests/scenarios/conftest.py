@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.embedded import WITHOUT_RETENTION
 from support.ports import free_port
+from support.waiting import PATIENCE_S
 
 import kafkatools
 
@@ -27,7 +28,7 @@ class BrokerProcess:
         self.pid = 0
         self.port = free_port()
 
-    def kt(self, *args: str, stdin: bytes = b"", timeout: float = 60) -> subprocess.CompletedProcess[bytes]:
+    def kt(self, *args: str, stdin: bytes = b"", timeout: float = PATIENCE_S) -> subprocess.CompletedProcess[bytes]:
         """Run `kt` with this home."""
         return subprocess.run(
             [sys.executable, "-m", "kafkatools", *args],

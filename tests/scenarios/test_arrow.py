@@ -17,6 +17,7 @@ import pandas
 import polars
 import pyarrow as pa
 import pytest
+from support.waiting import PATIENCE_S
 
 import kafkatools
 from kafkatools.core.install_command import install_command
@@ -329,7 +330,7 @@ def test_examples_of_the_page_run(kafka: Kafka) -> None:
         assert "localhost:9092" in code
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", code.replace("localhost:9092", kafka.bootstrap_servers)],
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, ""), code
         assert printed in done.stdout, code

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+from support.waiting import PATIENCE_S
+
 import kafkatools
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "asyncio.md"
@@ -21,7 +23,7 @@ def test_each_example_runs_and_leaves_nothing_open() -> None:
         for code in PROGRAMS:
             done = subprocess.run(
                 [sys.executable, "-W", "error", "-c", code.replace("localhost:9092", broker.bootstrap)],
-                capture_output=True, text=True, timeout=60, check=False,
+                capture_output=True, text=True, timeout=PATIENCE_S, check=False,
             )  # fmt: skip
             told = [line for line in done.stderr.splitlines() if not re.match(NOT_LED_YET, line)]
             assert (done.returncode, told) == (0, []), f"{code}\n{done.stderr}"

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from support import apache_kafka
 from support.requirements import require
+from support.waiting import PATIENCE_S
 
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 PYTHON = os.environ.get("KT_CLIENTS_PYTHON", sys.executable)
@@ -91,7 +92,7 @@ def test_a_transactional_copy_is_exact_while_the_broker_is_killed(
                 broker.kill()
                 broker.start(**settings)
                 kills += 1
-            assert copier.wait(120) == 0
+            assert copier.wait(PATIENCE_S) == 0
         finally:
             copier.kill()
             copier.wait()

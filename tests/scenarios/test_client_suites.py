@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from support import apache_kafka
 from support.requirements import require
+from support.waiting import PATIENCE_S
 
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 PYTHON = os.environ.get("KT_CLIENTS_PYTHON", sys.executable)
@@ -78,7 +79,8 @@ def has(module: str) -> bool:
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, **(env or {})}, check=False)
+    environment = {**os.environ, **(env or {})}
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, env=environment, check=False)
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
     return done.stdout.decode()
 

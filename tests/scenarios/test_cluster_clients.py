@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from support.requirements import require
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 import kafkatools
 from kafkatools.core.errors import PartialFailure, UnknownTopicOrPartition
@@ -96,7 +96,7 @@ def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(
     try:
         trouble(cluster, admin, list(writers))
     finally:
-        told = {library: writer.communicate(timeout=90)[0] for library, writer in writers.items()}
+        told = {library: writer.communicate(timeout=PATIENCE_S)[0] for library, writer in writers.items()}
     for library, output in told.items():
         found: dict[str, Any] = json.loads(output)
         assert found["errors"] == [], library

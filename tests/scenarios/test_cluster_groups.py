@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from support import apache_kafka
 from support.requirements import require
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 import kafkatools
 
@@ -71,7 +71,7 @@ def read_through_kills(
     try:
         for round_, node in enumerate(cluster.node_ids[:2]):
             write(cluster, topic, round_ * COUNT, (round_ + 1) * COUNT)
-            eventually(lambda: all(len(member.read()) == (round_ + 1) * COUNT for member in members.values()), 60)  # noqa: B023
+            eventually(lambda: all(len(member.read()) == (round_ + 1) * COUNT for member in members.values()))  # noqa: B023
             cluster.kill(node)
             write(cluster, topic, (round_ + 1) * COUNT, (round_ + 1) * COUNT + 1)
             assert cluster.restart(node)
@@ -127,13 +127,13 @@ def test_what_was_committed_is_seen_once_though_coordinators_are_killed(
         ends = lambda: sum(cluster_ends(cluster).values())  # noqa: E731
         for node in cluster.node_ids[:2]:
             before = ends()
-            eventually(lambda: ends() > before + 20, 60)  # noqa: B023
+            eventually(lambda: ends() > before + 20)  # noqa: B023
             cluster.kill(node)
             between = ends()
-            eventually(lambda: ends() > between + 20, 60)  # noqa: B023
+            eventually(lambda: ends() > between + 20)  # noqa: B023
             assert cluster.restart(node)
     finally:
-        output, errors = writer.communicate(timeout=90)
+        output, errors = writer.communicate(timeout=PATIENCE_S)
     assert writer.returncode == 0, errors.decode()
     told = json.loads(output)
     seen: list[int] = []

@@ -16,6 +16,7 @@ import pytest
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 from support.raw_client import RawClient
+from support.waiting import PATIENCE_S
 
 import kafkatools
 from kafkatools.core.producer.partitioners import partition_for_key
@@ -198,7 +199,7 @@ def test_ctrl_c_says_how_far_a_search_looked(broker: str) -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == b"value of 12\n"  # it waits for new records now
     child.send_signal(signal.SIGINT)
-    _, stderr = child.communicate(timeout=30)
+    _, stderr = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == ExitStatus.INTERRUPTED
     [line] = [line for line in stderr.decode().splitlines() if line.startswith("Searched ")]
     assert line.endswith(": 1 found")

@@ -21,7 +21,7 @@ from support.kt import Ran, run_kt
 from support.kt_process import start_kt
 from support.raw_client import RawClient
 from support.requirements import require
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 from kafkatools.core.install_command import install_command
 
@@ -68,7 +68,7 @@ def by_kcat(bootstrap: str, form: str) -> subprocess.CompletedProcess[bytes]:
     if not shutil.which("kcat"):
         require("no kcat")
     command = ["kcat", "-C", "-q", "-e", "-b", bootstrap, "-t", "odd.topic-1", "-o", "beginning", "-f", form]
-    return subprocess.run(command, capture_output=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S)
 
 
 def by_kt(bootstrap: str, form: str, *options: str) -> bytes:
@@ -210,7 +210,7 @@ def test_ctrl_c_completes_the_file_of_a_run_without_other_end(
     try:
         eventually(lambda: partial.exists() and partial.stat().st_size > 0)
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=PATIENCE_S)
     finally:
         child.kill()
     assert child.returncode == 130, err
@@ -224,7 +224,7 @@ def test_closed_stdout_does_not_end_a_run_that_writes_a_file(broker: str, tmp_pa
     child = start_kt(tmp_path, "console-consumer", *arguments, "--timeout-ms", "1500")
     assert child.stdout is not None
     child.stdout.close()
-    assert child.wait(60) == 0
+    assert child.wait(PATIENCE_S) == 0
     assert child.stderr is not None
     assert child.stdin is not None
     child.stderr.close()
@@ -365,7 +365,7 @@ def test_a_full_disk_names_the_output_file(broker: str, tmp_path: pathlib.Path, 
     words = ("--bootstrap-server", broker, "--topic", "odd.topic-1", *TO_END, "--output", str(path))
     ran = subprocess.run(
         [sys.executable, "-B", "-m", "kafkatools", "console-consumer", *words], capture_output=True, check=False,
-        timeout=60, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY)),
+        timeout=PATIENCE_S, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY)),
     )  # fmt: skip
     assert ran.returncode == 1
     assert ran.stderr.decode().splitlines()[-1] == f"{path}.partial: File too large", ran

@@ -15,6 +15,7 @@ from support.kt import Ran, run_kt
 from support.ports import free_port
 from support.raw_client import RawClient
 from support.scripted_broker import ScriptedBroker, partition
+from support.waiting import PATIENCE_S
 
 import kafkatools
 from kafkatools.exit_status import ExitStatus
@@ -245,7 +246,7 @@ def test_a_range_that_starts_beyond_a_log_waits_for_its_own_records(broker: str)
         assert b"short-0 ends at offset 0, before offset 2" in reader.stderr.readline()
         for number in range(4):
             client.produce_rows("short", 0, [(START, None, b"%d" % number, ())])
-        out, _ = reader.communicate(timeout=60)
+        out, _ = reader.communicate(timeout=PATIENCE_S)
     assert out.split() == [b"2", b"3"]
 
 

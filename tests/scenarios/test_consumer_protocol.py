@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.requirements import require
+from support.waiting import PATIENCE_S
 
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 PYTHON = os.environ.get("KT_CLIENTS_PYTHON", sys.executable)
@@ -36,7 +37,7 @@ def test_librdkafka_members_share_the_partitions(make_broker: Any, protocols: st
     broker.start(group_consumer_min_heartbeat_interval_ms="500", group_consumer_heartbeat_interval_ms="500")
     fill(broker, "shared")
     command = [PYTHON, str(CLIENTS / "confluent_group.py"), broker.bootstrap, "shared", "members", protocols]
-    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stdout) == (0, b"ok\n"), done.stdout.decode() + done.stderr.decode()
 
 

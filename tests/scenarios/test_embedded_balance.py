@@ -48,7 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedNodes]
     try:
         made.start()
         with AdminClient(made.bootstrap, {}, SystemClock()) as client:
-            eventually(lambda: _knows_all(client), 60)
+            eventually(lambda: _knows_all(client))
         yield made
     finally:
         for node in list(made.processes):
@@ -125,7 +125,7 @@ class Topic:
             verified = run_kt("reassign-partitions", "--verify", *on_plan)
             return verified.status is ExitStatus.OK and "still in progress" not in verified.out
 
-        eventually(is_complete, 20)
+        eventually(is_complete)
 
 
 def test_uneven_bytes_are_planned_run_and_even(
@@ -240,7 +240,7 @@ def test_killed_run_knows_the_directories_from_before(
     on_cluster = ("--bootstrap-server", cluster.bootstrap)
     slow = ("--throttle", "50k", "--min-throttle", "50k", "--max-throttle", "50k")
     child = start_kt(tmp_path / "home", "reassign-partitions", *words, *on_cluster, *slow)
-    eventually(lambda: topic.directories()[0, 3] == names[0], 20)
+    eventually(lambda: topic.directories()[0, 3] == names[0])
     child.kill()
     child.communicate()
     assert {values[LOG_DIR_RATE] for values in find_throttles(admin, (), [3]).brokers.values()} == {"50000"}

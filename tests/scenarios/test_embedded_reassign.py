@@ -37,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedNodes]
     try:
         made.start()
         with AdminClient(made.bootstrap, {}, SystemClock()) as client:
-            eventually(lambda: real._knows_all(client), 60)
+            eventually(lambda: real._knows_all(client))
         yield made
     finally:
         for node in list(made.processes):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support import archives
 from support.broker_client import BrokerClient, batch
+from support.waiting import PATIENCE_S
 
 from kafkatools.core.clock import SystemClock
 
@@ -75,9 +76,9 @@ def test_records_acked_before_a_kill_are_there_after_it(broker: Any) -> None:
 
         thread = threading.Thread(target=load)
         thread.start()
-        assert enough.wait(60)
+        assert enough.wait(PATIENCE_S)
         broker.kill()
-        thread.join(60)
+        thread.join(PATIENCE_S)
         broker.start()
     with connect(broker) as client:
         found = {record.offset: record.value for record in read_all(client, "load")}

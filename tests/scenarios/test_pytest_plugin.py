@@ -12,9 +12,11 @@ import sys
 import threading
 import tomllib
 from collections.abc import Mapping
+from subprocess import PIPE
 from typing import Any
 
 import pytest
+from support.waiting import PATIENCE_S
 
 import kafkatools
 from kafkatools.errors import Timeout
@@ -36,14 +38,17 @@ def run(directory: pathlib.Path, *arguments: str, env: Mapping[str, str] | None 
         plugins = project["entry-points"]["pytest11"]
         lines = [f"{name} = {module}" for name, module in plugins.items()]
         (installed / "entry_points.txt").write_text("\n".join(["[pytest11]", *lines, ""]))
-        (directory / "pytest.ini").write_text("[pytest]\n")
+        (directory / "pytest.ini").write_text(f"[pytest]\nfaulthandler_timeout = {PATIENCE_S // 2}\n")
     path = os.pathsep.join([str(installed.parent), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path, **(env or {})}
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=directory, env=environment, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
+    command = [sys.executable, *arguments]
+    with subprocess.Popen(command, cwd=directory, env=environment, stdout=PIPE, stderr=PIPE, text=True) as child:
+        try:
+            output = "".join(child.communicate(timeout=PATIENCE_S))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            pytest.fail(f"{command} did not end within {PATIENCE_S} s:\n{''.join(child.communicate())}")
+    return child.returncode, output
 
 
 def run_pytest(directory: pathlib.Path, *arguments: str) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.waiting import PATIENCE_S
 
 import kafkatools
 
@@ -49,7 +50,7 @@ def topic_of(code: str) -> str:
     return next((name for name in re.findall(r'"([a-z]+)"', code) if name in PRINTED), "")
 
 
-def run(code: str, *, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def run(code: str, *, timeout: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
     """A program of its own."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=timeout, check=False
@@ -119,7 +120,7 @@ def test_fixture_for_pytest_works(tmp_path: pathlib.Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+from support.waiting import PATIENCE_S
+
 README = pathlib.Path(__file__).parents[2] / "README.md"
 
 
@@ -18,7 +20,7 @@ def test_each_python_example_runs_without_a_broker_of_the_reader(tmp_path: pathl
     for code in examples:
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", code],
-            cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False,
+            cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
         printed.append(done.stdout)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient, batch
+from support.waiting import PATIENCE_S
 
 
 class Server:
@@ -32,7 +33,7 @@ class Server:
 
     def run(self, *args: str) -> subprocess.CompletedProcess[bytes]:
         env = {**os.environ, "KT_HOME": str(self.home)}
-        return subprocess.run(self.command(*args), capture_output=True, timeout=60, env=env, check=False)
+        return subprocess.run(self.command(*args), capture_output=True, timeout=PATIENCE_S, env=env, check=False)
 
     def start(self, *args: str, open_files: int | None = None) -> list[str]:
         """The lines on stderr up to the one that says that it is ready."""
@@ -53,7 +54,7 @@ class Server:
         assert self.process is not None
         assert self.process.stderr is not None
         self.process.stderr.close()
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE_S)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from concurrent import futures
 from . import class_archive
 from .embedded import WITHOUT_RETENTION
 from .ports import free_port
+from .waiting import PATIENCE_S
 
 VERSION = "4.3.1"
 CACHE = pathlib.Path(os.environ.get("KT_TEST_CACHE") or pathlib.Path.home() / ".cache" / "kafkatools" / "tests")
@@ -72,7 +73,7 @@ def java_executable() -> str:
 
 
 def _java_major(executable: str) -> int:
-    text = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    text = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False).stderr
     version = text.split('"')[1] if '"' in text else "0"
     return int(version.split(".")[0] or 0)
 
@@ -156,7 +157,7 @@ def _run_once(home: pathlib.Path) -> None:
 
 
 def run_tool(
-    tool: str, *args: str, stdin: bytes = b"", timeout: float = 90, cwd: pathlib.Path | None = None
+    tool: str, *args: str, stdin: bytes = b"", timeout: float = PATIENCE_S, cwd: pathlib.Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs a tool to its end and returns what it printed, as bytes."""
     return subprocess.run(command(tool, *args), input=stdin, capture_output=True, timeout=timeout, cwd=cwd, check=False)
@@ -270,7 +271,7 @@ class ApacheKafka:
         if wait:
             self.wait_for_node(node)
 
-    def wait_for_node(self, node: int = 1, timeout: float = 90) -> None:
+    def wait_for_node(self, node: int = 1, timeout: float = PATIENCE_S) -> None:
         """Waits until a node takes connections and knows its cluster."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -306,7 +307,7 @@ class ApacheKafka:
         for node in list(self.processes):
             self.stop_node(node)
 
-    def tool(self, tool: str, *args: str, stdin: bytes = b"", timeout: float = 90) -> str:
+    def tool(self, tool: str, *args: str, stdin: bytes = b"", timeout: float = PATIENCE_S) -> str:
         """Runs a tool against this cluster and returns its stdout; a failure is an assertion error."""
         done = run_tool(tool, *args, "--bootstrap-server", self.bootstrap, stdin=stdin, timeout=timeout)
         assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()

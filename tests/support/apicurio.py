@@ -46,7 +46,7 @@ def running(directory: pathlib.Path) -> Iterator[str]:
             [*words, f"-Dquarkus.http.port={port}", "-jar", str(_runner())], stdout=log, stderr=log
         )
         try:
-            eventually(lambda: process.poll() is not None or _answers(url), 120)
+            eventually(lambda: process.poll() is not None or _answers(url))
             assert process.poll() is None, (directory / "registry.log").read_text()
             yield url
         finally:

@@ -11,6 +11,7 @@ import subprocess
 from typing import Any
 
 from support import apache_kafka
+from support.waiting import PATIENCE_S
 
 from kafkatools.core.consumer.assignors.assignor import MemberSubscription, PartitionInfo
 from kafkatools.core.consumer.assignors.by_name import assignor_for_name
@@ -31,7 +32,7 @@ def ask_kafka(cases: list[Case]) -> list[dict[str, Any]]:
         [*command, "-cp", apache_kafka.jars(), str(_SOURCE)],
         input="".join(json.dumps(case) + "\n" for case in cases).encode(),
         capture_output=True,
-        timeout=100,
+        timeout=PATIENCE_S,
         check=False,
     )
     if done.returncode:

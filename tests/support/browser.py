@@ -11,6 +11,7 @@ import subprocess
 from typing import Any
 
 from support.requirements import require
+from support.waiting import PATIENCE_S
 
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 _ANSWER = re.compile(r'<pre id="answer">(.*?)</pre>', re.DOTALL)
@@ -74,5 +75,5 @@ def _dump(url: str, directory: pathlib.Path, *more: str) -> tuple[str, str]:
         "--dump-dom",
         url,
     ]
-    ran = subprocess.run(arguments, capture_output=True, timeout=60, check=False)
+    ran = subprocess.run(arguments, capture_output=True, timeout=PATIENCE_S, check=False)
     return ran.stdout.decode(errors="replace"), ran.stderr.decode(errors="replace")[-2000:]

@@ -16,11 +16,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 
+from support.waiting import PATIENCE_S
+
 
 @functools.cache
 def archive_path(cache: pathlib.Path, java: str, class_path: str) -> pathlib.Path:
     """Where the archive for exactly this JVM and these jars is, or would be."""
-    version = subprocess.run([java, "-version"], capture_output=True, timeout=60, check=False).stderr
+    version = subprocess.run([java, "-version"], capture_output=True, timeout=PATIENCE_S, check=False).stderr
     directory = pathlib.Path(class_path.removesuffix("/*"))
     jars = sorted(f"{jar.name} {jar.stat().st_mtime_ns}" for jar in directory.glob("*.jar"))
     key = hashlib.sha256("\n".join([java, version.decode(), class_path, *jars]).encode()).hexdigest()[:16]

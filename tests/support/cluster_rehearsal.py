@@ -17,7 +17,7 @@ from support.cutting_proxy import CuttingProxy
 from support.kt_process import BrokerProcess, kt_process
 from support.ports import free_port
 from support.rehearsal import Rehearsal
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.admin.topics import describe_topics, list_topics
@@ -221,7 +221,7 @@ class ClusterRehearsal(Rehearsal):
         )
         said = []
         for command, *words in asked:
-            ran = kt_process(self.directory, command, "--bootstrap-server", self.bootstrap, *words, timeout=60)
+            ran = kt_process(self.directory, command, "--bootstrap-server", self.bootstrap, *words, timeout=PATIENCE_S)
             said.append(f"$ kt {command} {' '.join(words)}\n{ran.stdout.decode()}{ran.stderr.decode()[-2000:]}")
         return "\n".join(said)
 

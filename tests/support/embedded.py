@@ -8,6 +8,8 @@ import socket
 import threading
 from collections.abc import Iterator
 
+from support.waiting import PATIENCE_S
+
 from kafkatools.core.broker.node import single_node_config, start_node
 from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
@@ -31,5 +33,5 @@ def embedded_broker(directory: pathlib.Path, at_port: int = 0, **settings: str) 
         yield node.bootstrap
     finally:
         node.request_stop()
-        thread.join(30)
+        thread.join(PATIENCE_S)
         node.close()

@@ -17,6 +17,7 @@ from typing import Any
 from support import apache_kafka
 from support.raw_client import RawClient
 from support.rebalances import settle
+from support.waiting import PATIENCE_S
 
 import kafkatools
 from kafkatools.core.config import CONSUMER, Config
@@ -68,8 +69,8 @@ class MemberProcess:
         """SIGTERM: it commits and leaves."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-        self._process.wait(30)
-        self._reader.join(30)
+        self._process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
 
 
 def java_member(bootstrap: str, topic: str, group: str, *args: str) -> MemberProcess:
@@ -124,7 +125,7 @@ class Sharing:
         """Our partitions."""
         return {part.partition for part in self.consumer.assignment()}
 
-    def until(self, holds: Any, timeout_s: float = 60) -> None:
+    def until(self, holds: Any, timeout_s: float = PATIENCE_S) -> None:
         """Polls; fails after the time."""
         deadline = time.monotonic() + timeout_s
         while not holds():

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import tempfile
 
+from support.waiting import PATIENCE_S
+
 from . import apache_kafka
 
 _LIB = apache_kafka.CACHE / f"kafka-streams-{apache_kafka.VERSION}"
@@ -74,5 +76,5 @@ class WordCount:
         """SIGTERM: the instance leaves its group."""
         if self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(60)
+            self._process.wait(PATIENCE_S)
         self._log.close()

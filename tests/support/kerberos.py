@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from support.ports import free_port
 from support.requirements import require
+from support.waiting import PATIENCE_S
 
 REALM = "EXAMPLE.TEST"
 PASSWORD = "kerberos-canary"
@@ -76,7 +77,7 @@ class Realm:
         """Ends the KDC."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(20)
+            self._process.wait(PATIENCE_S)
             self._process = None
 
     def keytab(self, *principals: str, name: str = "") -> pathlib.Path:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from support.embedded import WITHOUT_RETENTION
 from support.kt import run_kt
 from support.ports import free_port
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 from kafkatools.core import config as tables
 from kafkatools.core.broker.node import Node, start_node
@@ -43,7 +43,7 @@ def start_kt(home: pathlib.Path, *arguments: str, **streams: int) -> subprocess.
 
 
 def kt_process(
-    home: pathlib.Path, *arguments: str, stdin: bytes = b"", timeout: float = 60
+    home: pathlib.Path, *arguments: str, stdin: bytes = b"", timeout: float = PATIENCE_S
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs `kt ARGUMENTS` to its end."""
     return subprocess.run(
@@ -125,7 +125,7 @@ class BrokerProcess:
     def kill(self) -> None:
         """SIGKILL: nothing is written any more."""
         self.child.kill()
-        self.child.wait(30)
+        self.child.wait(PATIENCE_S)
 
     def stop(self) -> None:
         """The clean end, if it runs."""
@@ -198,4 +198,4 @@ class Terminal:
                 break
             self.seen += data
         os.close(self._master)
-        return self.child.wait(30)
+        return self.child.wait(PATIENCE_S)

@@ -10,7 +10,7 @@ from typing import Protocol
 from support import apache_kafka
 from support.kt import run_kt
 from support.secure_broker import LOGINS, MODULES
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
@@ -49,7 +49,7 @@ def _started(*where: str) -> Callable[[], str]:
     process = subprocess.Popen(
         apache_kafka.command("topics", *where), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    return lambda: process.communicate(timeout=120)[0]
+    return lambda: process.communicate(timeout=PATIENCE_S)[0]
 
 
 def _sasl(secure: Secured, mechanism: str, login: str) -> dict[str, str]:

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from support.waiting import PATIENCE_S
+
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 ANYTHING = "…"
 
@@ -93,7 +95,7 @@ def run_shell(command: str, directory: pathlib.Path, environ: Mapping[str, str])
     """What a command prints, standard error among it."""
     done = subprocess.run(
         ["bash", "-c", command], cwd=directory, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        timeout=120, check=False,
+        timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     return done.stdout.decode()
 

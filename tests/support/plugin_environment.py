@@ -11,6 +11,8 @@ import sysconfig
 import venv
 from collections.abc import Mapping
 
+from support.waiting import PATIENCE_S
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -30,12 +32,12 @@ class PluginEnvironment:
         copy = shutil.copytree(source, self._directory / source.name)
         pip = [sys.executable, "-m", "pip", "--python", str(self._python), "install", "--quiet"]
         offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
-        subprocess.run([*pip, *offline, str(copy)], check=True, timeout=120)
+        subprocess.run([*pip, *offline, str(copy)], check=True, timeout=PATIENCE_S)
 
     def kt(self, *arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Runs `kt` in this environment."""
         environment = {**os.environ, "KT_SANDBOX": "off", "PYTHONPATH": str(ROOT), **(environ or {})}
         program = [str(self._python), "-m", "kafkatools", *arguments]
         return subprocess.run(
-            program, cwd=self._directory, env=environment, capture_output=True, text=True, timeout=120
+            program, cwd=self._directory, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
         )

@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from support.waiting import PATIENCE_S
+
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "schema-registry"
 
 
@@ -120,7 +122,7 @@ def recording(url: str, name: str) -> Iterator[RegistryServer]:
     parts, exchanges = urlsplit(url), []
 
     def respond(request: Request) -> Answer:
-        connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=PATIENCE_S)
         names = ("Accept", "Content-Type")
         headers = {header: request.headers[header] for header in names if header in request.headers}
         connection.request(request.method, request.path, request.body or None, headers)

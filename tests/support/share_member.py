@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from support import apache_kafka
+from support.waiting import PATIENCE_S
 
 from kafkatools import AcknowledgeType, ConsumerRecord, ConsumerRecords, ShareConsumer
 from kafkatools.core.errors import KafkaError
@@ -20,7 +21,7 @@ def by_kafkas_client(story: list[str]) -> list[str]:
     """The results of the calls with Apache Kafka's KafkaShareConsumer; names of exceptions without their ending."""
     command = [apache_kafka.java_executable(), "-XX:TieredStopAtLevel=1", "-cp", apache_kafka.jars(), str(_SOURCE)]
     done = subprocess.run(
-        command, input="\n".join(story) + "\n", capture_output=True, text=True, timeout=120, check=False
+        command, input="\n".join(story) + "\n", capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return [line.replace("Exception", "") for line in done.stdout.splitlines()]

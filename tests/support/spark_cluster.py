@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 
+from support.waiting import PATIENCE_S
+
 _ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")
 _WORKER = re.compile(rb"Starting Spark worker (\S+:\d+) ")
 _REGISTERED = re.compile(rb"(Successfully registered with master)")
@@ -71,14 +73,14 @@ class SparkCluster:
             yield
         finally:
             process.kill()
-            process.wait(30)
+            process.wait(PATIENCE_S)
 
     def stop(self) -> None:
         """Ends all of it."""
         for process in reversed(self._processes):
             process.kill()
         for process in self._processes:
-            process.wait(30)
+            process.wait(PATIENCE_S)
 
     def _start_worker(self, name: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
         words = ("--host", "127.0.0.1", "--cores", "1", "--memory", "640m", "--work-dir", str(self.directory))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+PATIENCE_S = 300
+"""How long a program that ends may run, and a state that comes may take: a matter of how busy the machine is."""
 
-def eventually(condition: Callable[[], bool], seconds: float = 30) -> None:
+
+def eventually(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
     """Asks until the condition holds; fails when it does not within the time."""
     deadline = time.monotonic() + seconds
     while not condition():

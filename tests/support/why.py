@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -96,6 +98,43 @@ def produce(
     with Producer(bootstrap_servers=bootstrap, **settings) as producer:
         for number in range(records * partitions):
             producer.send(topic, value, partition=number % partitions, timestamp=at_ms)
+
+
+class LimitedWriter:
+    """A producer that would like to write a quarter more than `rate` bytes per second, also when it got no processor
+    for a while: then it makes up for it. A context manager, in which its quota limits it."""
+
+    def __init__(self, bootstrap: str, topic: str, client_id: str, rate: float) -> None:
+        self._topic, self._rate = topic, rate
+        self._producer = Producer(bootstrap_servers=bootstrap, client_id=client_id)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self._written = 0
+
+    def __enter__(self) -> LimitedWriter:
+        self._thread.start()
+        eventually(lambda: self._producer.metrics()["produce-throttle-time-max"] > 0)
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._producer.close()
+
+    def _write(self) -> None:
+        value, wait_s = b"x" * 5_000, 5_000 / (1.25 * self._rate)
+        due_s = time.monotonic()
+        while not self._is_over.wait(due_s - time.monotonic()):
+            self._producer.send(self._topic, value)
+            self._producer.flush()
+            self._written += len(value)
+            due_s = max(due_s, time.monotonic() - 1) + wait_s
+
+    def write_for(self, seconds: float) -> None:
+        """Return when it has written what the quota allows in this time; a time of seconds makes the moments of two
+        snapshots exact enough."""
+        end = self._written + seconds * self._rate
+        eventually(lambda: self._written >= end)
 
 
 def join_until_reconciling(bootstrap: str, client: GroupClient, group: str, topic: str, member_id: str) -> None:

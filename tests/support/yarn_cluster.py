@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pyspark
 
 from .apache_kafka import CACHE, Unavailable, java_executable
-from .waiting import eventually
+from .waiting import PATIENCE_S, eventually
 
 VERSION = "3.5.0"
 _JARS = (
@@ -73,7 +73,7 @@ def yarn_cluster(directory: pathlib.Path) -> Iterator[pathlib.Path]:
     finally:
         process.stdin.close()
         try:
-            process.wait(60)
+            process.wait(PATIENCE_S)
         finally:
             process.kill()
             process.wait()

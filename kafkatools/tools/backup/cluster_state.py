@@ -14,6 +14,7 @@ from kafkatools.core.admin.groups import SHARE, list_groups
 from kafkatools.core.admin.leaders import LeaderRequest, TopicPartition, send_to_leaders
 from kafkatools.core.admin.offsets import PartitionOffset, list_offsets
 from kafkatools.core.admin.quotas import describe_client_quotas
+from kafkatools.core.admin.share_groups import list_share_group_offsets
 from kafkatools.core.admin.topics import TopicDescription, describe_all_topics, describe_topics
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -131,7 +132,8 @@ class StateNotes(NamedTuple):
 
 
 def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> StateNotes:
-    """Add the committed offsets of all groups, as far as they are of topics in the manifest."""
+    """Add the committed offsets of all groups, as far as they are of topics in the manifest. A note counts the share
+    groups of these topics."""
     notes: list[str] = []
     unread: list[str] = []
     listing = list_groups(admin)
@@ -140,7 +142,9 @@ def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> StateNot
         unread.append("groups")
         manifest.unknown["groups"] = str(failure)
         notes.append(f"Group offsets may be incomplete: {failure}")
-    shares = [group.group_id for group in listing.groups if group.type == SHARE]
+    shares = _share_groups_of(
+        admin, [group.group_id for group in listing.groups if group.type == SHARE], manifest.topics
+    )
     if shares:
         verb = "is" if len(shares) == 1 else "are"
         count = counted(len(shares), "share group")
@@ -163,6 +167,16 @@ def read_groups(admin: AdminClient, manifest: Manifest, now_ms: int) -> StateNot
                 manifest.groups[name] = offsets
     manifest.groups_ms = now_ms
     return StateNotes(notes, unread)
+
+
+def _share_groups_of(admin: AdminClient, groups: list[str], topics: Collection[str]) -> list[str]:
+    """Return the share groups that have offsets of these topics, or whose offsets cannot be read."""
+    found = list_share_group_offsets(admin, groups) if groups else {}
+    return [
+        group
+        for group, state in found.items()
+        if state.error is not None or any(topic in topics for topic, _ in (*state.offsets, *state.errors))
+    ]
 
 
 def read_access(admin: AdminClient, manifest: Manifest) -> StateNotes:
