@@ -34,6 +34,7 @@ WORKLOADS = (
     "pipeline_sink",
     "pipeline_live",
     "pipeline_scan",
+    "pipeline_headers",
     "query",
     "backup",
     "export",

@@ -161,7 +161,7 @@ def _plan(query: Query, table: RecordTable, settings: Mapping[str, str]) -> Scan
         bounds=needs.bounds,
         settings=settings,
         threads=default_threads(),
-        counts_headers=True,
+        decodes_records=False,
     )
 
 

@@ -361,7 +361,7 @@ def _verify_records(spark: SparkSession, recorded: SourceContent, source: Source
         return []
     target = f"{reports}/{source.name}"
     isolation = {key: value for key, value in source.options.items() if key.lower() in ISOLATION_OPTIONS}
-    options = {**isolation, **records.range_options(recorded), "reportPath": target}
+    options = {**isolation, **records.range_options(recorded), "reportPath": target, "decodeRecords": "true"}
     uri = source.uri if source.uri.kind == uris.LOG else source.uri._replace(target="")
     table = uris.read_source(spark, uri, options, source.cluster, "offset bigint")
     table.write.format("noop").mode("overwrite").save()

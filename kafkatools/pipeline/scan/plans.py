@@ -51,7 +51,7 @@ class ScanPlan:
     uses only `isolation.level`. `types` are the columns to choose from and the names of their types, by default those
     of the table. `on_report` receives the report of each part, from any thread; with it damage does not
     end the scan. `options` are further options of the Spark source, such as offset ranges; `assign` replaces the topics
-    of a `topic:` URI. `counts_headers`: batches of log files are not decoded where no column needs their records. A
+    of a `topic:` URI. `decodes_records`: decode records also where the headers of their batches determine all rows. A
     partition of `required_partitions` that does not exist is an error; one of `bounds` has no records."""
 
     uri: Uri
@@ -63,7 +63,7 @@ class ScanPlan:
     threads: int = 1
     on_report: Callable[[SplitReport], None] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    counts_headers: bool = False
+    decodes_records: bool = True
     required_partitions: frozenset[int] = frozenset()
 
     @property
@@ -114,7 +114,7 @@ def _log_parts(plan: ScanPlan) -> tuple[Sequence[LogTask], ReadOptions]:
     if plan.required_partitions:
         _ensure_partitions(plan, {file.partition for file in find_log_files(options.paths, options.selection)})
     return plan_tasks(options, plan.columns, plan.bounds), replace(
-        options.reading, accepts_tail=True, counts_headers=plan.counts_headers
+        options.reading, accepts_tail=True, decodes_records=plan.decodes_records
     )
 
 
@@ -140,7 +140,7 @@ def _topic_tasks(plan: ScanPlan) -> list[Task]:
     finally:
         cluster.close()
     splits.sort(key=lambda split: (split.topic, split.partition, split.start))
-    reading = Reading(options, plan.schema, plan.bounds)
+    reading = Reading(replace(options, decodes_records=plan.decodes_records), plan.schema, plan.bounds)
     return [partial(read_split, split, reading) for split in splits]
 
 

@@ -3,13 +3,14 @@
 `ArrowRows` receives the batches of one partition, many at a time, as a buffer and the header table of `scan_batches`.
 The kernel decodes uncompressed batches in runs. Compressed batches are decompressed one by one and then decoded by the
 kernel too; messages of magic 0 and 1 are decoded by their Python views. Columns outside the schema are never built.
-Records that cannot be read are returned as Unread, not raised.
+Batches whose rows the headers determine can be added without their records (`header_rows`). Records that cannot be read
+are returned as Unread, not raised.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,21 +18,21 @@ import pyarrow as pa
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.records import _gather_kernel as kernel
-from kafkatools.core.records.batch import MINIMUM_RECORD_SIZE, RecordBatch
+from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.compression import decompress
 from kafkatools.core.records.damage import explain
 from kafkatools.core.records.kernel import HEADER_WIDTH
 from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.sources.header_rows import HeaderRows, Mask
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
-from kafkatools.tools.arrow.columns import Buffer, Chunk, ColumnTooLarge, Constant, Longs, new_column, places_of
+from kafkatools.tools.arrow.columns import Buffer, Chunk, ColumnTooLarge, Longs, new_column, places_of
 
 TARGET_ROWS = 32768
 TARGET_BYTES = 2 << 20
 PLACE_ROWS = 8192
 _CODEC = 7
-_LAST_CODEC = 4
 _UNREADABLE = (kernel.RUN_DAMAGED, kernel.RUN_LEFT_OVER, kernel.RUN_IMPOSSIBLE)
 
 
@@ -55,6 +56,7 @@ class ArrowRows:
         self._schema = schema
         self._columns = [new_column(field.name, field.type, topic, partition) for field in self._schema]
         self._bounds = bounds or RecordBounds()
+        self._by_headers = HeaderRows(schema.names, self._bounds)
         self._target_rows, self._target_bytes = target_rows, target_bytes
         self._places = array("q", bytes(8 * kernel.PLACE_WIDTH * PLACE_ROWS))
         self._rows = 0
@@ -78,28 +80,22 @@ class ArrowRows:
         rows, self._rows = self._rows, 0
         return pa.RecordBatch.from_arrays([column.take(rows) for column in self._columns], schema=self._schema)
 
-    def count_batches(self, headers: Longs) -> bool:
-        """Add the records of consecutive batches by their headers alone, in columns that are the same for all records.
-        Return False, without a change, if the records are needed: for another column, for a batch that is partly
-        outside the bounds, for magic 0 and 1, and for a count that its batch cannot hold."""
-        if not all(isinstance(column, Constant) for column in self._columns) or self._bounds.has_timestamps:
-            return False
-        first, counts = headers[:, 1], headers[:, 13]
-        last = first + headers[:, 7]
-        codecs = headers[:, 6] & _CODEC
-        sizes = np.where(codecs == 0, (headers[:, 2] - HEADER_SIZE) // MINIMUM_RECORD_SIZE, MAX_LONG)
-        is_plain = (
-            (headers[:, 3] == 2)
-            & (codecs <= _LAST_CODEC)
-            & (counts >= 0)
-            & (counts <= np.minimum(sizes, headers[:, 7] + 1))
-        )
-        is_within = (first >= self._bounds.start_offset) & (last < self._bounds.end_offset)
-        if not (is_plain & is_within).all():
-            return False
-        if count := int(counts.sum()):
-            self._note(count, int(first[0]), int(last[-1]))
-        return True
+    def known_by_headers(self, headers: Longs, candidates: Mask | None = None) -> Mask:
+        """Return a mask of the batches that `add_headers` takes: those whose rows do not need the records. `candidates`
+        are the batches to add (None: all), which have to be added in order."""
+        mask = np.ones(len(headers), np.bool_) if candidates is None else candidates
+        return self._by_headers.select(headers, mask, is_first=self.records == 0)
+
+    def add_headers(
+        self, headers: Longs, positions: Longs, transactions: Sequence[str | None] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Add the rows of consecutive batches known by their headers, and yield each pyarrow.RecordBatch that has
+        become full. `positions` are the batches' positions in the file, `transactions` their states (None: unknown)."""
+        limit = max(self._target_rows, 1)
+        for chunk in self._by_headers.chunks(headers, positions, transactions, limit):
+            self._add_rows(chunk)
+            if self.is_full:
+                yield self.take()
 
     def add_batches(
         self, buffer: Buffer, table: array[int], first: int, stop: int, *,
@@ -189,27 +185,25 @@ class ArrowRows:
         bounds = self._bounds
         if bounds.start_offset > 0 or bounds.end_offset < MAX_LONG or bounds.has_timestamps:
             self._narrow(chunk)
-        if chunk.rows == 0:
-            return
-        offsets = chunk.view[:, kernel.PLACE_OFFSET]
-        self._note(chunk.rows, int(offsets[0]), int(offsets[-1]))
+        if chunk.rows:
+            self._add_rows(chunk)
+
+    def _add_rows(self, chunk: Chunk) -> None:
         try:
             for column in self._columns:
                 column.add(chunk)
         except ColumnTooLarge as error:
             raise PipelineError(str(error)) from error
-
-    def _note(self, rows: int, first_offset: int, last_offset: int) -> None:
+        first_offset, self.last_offset = chunk.offset_range
         if self.records == 0:
             self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.records += rows
-        self._rows += rows
+        self.records += chunk.rows
+        self._rows += chunk.rows
 
     def _narrow(self, chunk: Chunk) -> None:
         """Remove the records outside the bounds from a chunk, in place."""
         bounds, view = self._bounds, chunk.view
-        offsets, timestamps = view[:, kernel.PLACE_OFFSET], view[:, kernel.PLACE_TIMESTAMP]
+        offsets, timestamps = chunk.offsets, chunk.timestamps
         mask = offsets >= bounds.start_offset
         if bounds.end_offset < MAX_LONG:
             mask &= offsets < bounds.end_offset

@@ -37,6 +37,8 @@ _FIRST_BYTES = 4 << 20
 _SPARES = 12
 _LARGEST_SPARE = 8 << 20
 _HEADER_PLACES = 4096
+_NO_PLACES: array[int] = array("q")
+_MAX_TIMESTAMP = 9
 
 
 @dataclass(slots=True)
@@ -57,9 +59,53 @@ class Chunk:
         """The places as a matrix with one row for each record."""
         return np.frombuffer(self.places, np.int64).reshape(-1, kernel.PLACE_WIDTH)[: self.rows]
 
+    @property
+    def offsets(self) -> Longs:
+        """The offset of each record."""
+        return self.view[:, kernel.PLACE_OFFSET]
+
+    @property
+    def offset_range(self) -> tuple[int, int]:
+        """The offsets of the first and the last record."""
+        return int(self.offsets[0]), int(self.offsets[-1])
+
+    @property
+    def timestamps(self) -> Longs:
+        """The timestamp of each record in epoch milliseconds."""
+        return self.view[:, kernel.PLACE_TIMESTAMP]
+
     def of_batch(self, column: int) -> Longs:
         """Return a column of the header table, repeated for each record of its batch."""
         return np.repeat(self.batches[:, column], self.counts)
+
+
+class HeaderChunk(Chunk):
+    """Records known from the headers of their batches alone, which have no places. The offsets of a batch ascend by one
+    from `first_offsets`; the timestamps are those of LogAppendTime."""
+
+    __slots__ = ("_first_offsets",)
+
+    def __init__(
+        self, batches: Longs, counts: Longs, positions: Longs, transactions: Sequence[str | None] | None,
+        first_offsets: Longs,
+    ) -> None:  # fmt: skip
+        super().__init__(b"", _NO_PLACES, int(counts.sum()), batches, counts.astype(np.int32), positions, transactions)
+        self._first_offsets = first_offsets
+
+    @property
+    def offsets(self) -> Longs:
+        before = np.cumsum(self.counts, dtype=np.int64) - self.counts
+        return np.repeat(self._first_offsets - before, self.counts) + np.arange(self.rows)
+
+    @property
+    def offset_range(self) -> tuple[int, int]:
+        filled = np.flatnonzero(self.counts)
+        last = self._first_offsets[filled[-1]] + self.counts[filled[-1]] - 1
+        return int(self._first_offsets[filled[0]]), int(last)
+
+    @property
+    def timestamps(self) -> Longs:
+        return self.of_batch(_MAX_TIMESTAMP)
 
 
 class ColumnTooLarge(Exception):
@@ -381,7 +427,7 @@ def places_of(columns: RecordColumns, start: int, stop: int) -> array[int]:
 
 
 def _offsets(chunk: Chunk) -> Items:
-    return chunk.view[:, kernel.PLACE_OFFSET]
+    return chunk.offsets
 
 
 def micros(milliseconds: Items) -> Items:
@@ -408,7 +454,7 @@ def new_column(name: str, arrow_type: pa.DataType, topic: str, partition: int) -
     string. Raises KeyError for an unknown name."""
     numbers: dict[str, tuple[str, Callable[[Chunk], Items]]] = {
         "offset": ("i8", _offsets),
-        "timestamp": ("i8", lambda chunk: micros(chunk.view[:, kernel.PLACE_TIMESTAMP])),
+        "timestamp": ("i8", lambda chunk: micros(chunk.timestamps)),
         "timestamptype": ("i4", lambda chunk: np.repeat(timestamp_types(chunk.batches), chunk.counts)),
         "leaderepoch": ("i4", lambda chunk: chunk.of_batch(4)),
         "producerid": ("i8", lambda chunk: chunk.of_batch(10)),

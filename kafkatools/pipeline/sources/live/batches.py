@@ -49,6 +49,11 @@ class Run(NamedTuple):
     stop: int
     transactions: Sequence[str | None] | None
 
+    @property
+    def headers(self) -> npt.NDArray[np.int64]:
+        """The header table's rows of the run, as a matrix."""
+        return np.frombuffer(self.table, np.int64).reshape(-1, HEADER_WIDTH)[self.first : self.stop]
+
     def header(self, row: int) -> Header:
         """Return a row of the header table."""
         return self.table[row * HEADER_WIDTH : (row + 1) * HEADER_WIDTH]

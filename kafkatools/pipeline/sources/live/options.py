@@ -40,7 +40,7 @@ _ONLY_BATCH = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _REFUSED_IN_STREAMS = ("endingOffsets", "endingOffsetsByTimestamp")  # as by Spark's source
 _ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 COMMON_NAMES = (
-    *_STRATEGIES, *_ONLY_BATCH, "bounds", "startingOffsets", "startingOffsetsByTimestamp",
+    *_STRATEGIES, *_ONLY_BATCH, "bounds", "decodeRecords", "startingOffsets", "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "startingTimestamp", "failOnDataLoss", "includeHeaders", "includeMetadata",
     "isolationLevel", "minPartitions", "pushFilters", "reportPath", "strict", STRICT_OPTIONS,
 )  # fmt: skip
@@ -115,6 +115,7 @@ class SourceOptions:
     retry_interval_ms: int = 1000
     report_path: str | None = None
     is_strict: bool = True
+    decodes_records: bool = True
     bounds: RecordBounds = RecordBounds()
     pushes_filters: bool = False
     has_strict_options: bool = False
@@ -174,6 +175,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         report_path=values.text("reportPath"),
         # without a report, damage would go unnoticed
         is_strict=not values.has("reportPath") or values.boolean("strict", False),
+        decodes_records=values.boolean("decodeRecords", values.boolean("strict", False)),
         bounds=values.bounds(),
         pushes_filters=values.boolean("pushFilters", False),
         has_strict_options=has_strict_options,

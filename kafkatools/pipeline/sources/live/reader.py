@@ -15,8 +15,10 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from kafkatools.core.consumer.fetcher import FetchedBatches
@@ -32,6 +34,7 @@ from kafkatools.pipeline.sources.live.options import SourceOptions
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
 _log = logging.getLogger(__name__)
+_BASE_OFFSET = 1
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[p
     rows = ArrowRows(task.schema, split.topic, split.partition, bounds)
     has_positions = _has(task.schema, "batchposition")
     for run in _runs(replace(split, start=bounds.start_offset, end=bounds.end_offset), task, report):
-        _add(rows, run, has_positions)
+        yield from _add(rows, run, has_positions, decodes_records=task.options.decodes_records)
         if rows.is_full:
             yield rows.take()
     if len(rows):
@@ -156,9 +159,26 @@ def _fetch(reader: RangeReader, split: LiveSplit, start: int, end: int) -> Itera
     return reader.read_range((split.topic, split.partition), start, end, split.topic_id)
 
 
-def _add(rows: ArrowRows, run: Run, has_positions: bool) -> None:
-    """Add a run of batches to the rows. With `has_positions` each batch is added alone, since its position is its base
-    offset."""
+def _add(rows: ArrowRows, run: Run, has_positions: bool, *, decodes_records: bool) -> Iterator[pa.RecordBatch]:
+    """Add a run of batches to the rows, by their headers where these suffice and unless `decodes_records`; yield
+    batches of rows that have become full."""
+    if decodes_records:
+        _decode(rows, run, has_positions)
+        return
+    headers = run.headers
+    is_known = rows.known_by_headers(headers)
+    edges = [0, *(np.flatnonzero(np.diff(is_known)) + 1).tolist(), len(headers)]
+    for first, stop in pairwise(edges):
+        if not is_known[first]:
+            _decode(rows, run._replace(first=run.first + first, stop=run.first + stop), has_positions)
+            continue
+        states = None if run.transactions is None else run.transactions[run.first + first : run.first + stop]
+        yield from rows.add_headers(headers[first:stop], headers[first:stop, _BASE_OFFSET], states)
+
+
+def _decode(rows: ArrowRows, run: Run, has_positions: bool) -> None:
+    """Add the records of a run of batches. With `has_positions` each batch is added alone, since its position is its
+    base offset."""
     parts = [(row, row + 1) for row in range(run.first, run.stop)] if has_positions else [(run.first, run.stop)]
     for first, stop in parts:
         origin = run.base_offset(first) - run.position(first) if has_positions else 0

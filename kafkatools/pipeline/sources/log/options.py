@@ -65,6 +65,7 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
         values.choice(level, ISOLATION_LEVELS) == "read_committed",
         values.boolean("strict", False),
         values.text("reportPath") or None,
+        decodes_records=values.boolean("decodeRecords", values.boolean("strict", False)),
     )
     return LogOptions(
         paths_of(options),

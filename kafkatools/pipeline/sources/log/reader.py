@@ -34,15 +34,15 @@ _UNKNOWN_CODEC = "Unknown compression type id"
 @dataclass(frozen=True)
 class ReadOptions:
     """The options that all tasks of a `kafka-log` query share. `accepts_tail`: a truncated batch at the end of the log
-    is no error with `is_strict`. `counts_headers`: where only the number of records matters, take it from the headers
-    of batches; their checksums are verified, but their records are not decoded."""
+    is no error with `is_strict`. `decodes_records`: decode the records also where the headers of their batches
+    determine all rows of the table `records`, to find damage below a valid checksum."""
 
     table: str = RECORDS
     is_committed_only: bool = False
     is_strict: bool = False
     report_path: str | None = None
     accepts_tail: bool = False
-    counts_headers: bool = False
+    decodes_records: bool = True
 
 
 def read_task(
@@ -90,10 +90,16 @@ class _SplitReader:
         split = self._split
         rows = ArrowRows(self._schema, split.file.topic, split.file.partition, split.bounds)
         for section in self._sections(checks=True):
-            for first, stop in self._runs(section):
-                if self._options.counts_headers and rows.count_batches(section.headers[first:stop]):
+            states: list[str | None] | None = None
+            for first, stop, is_known in self._runs(section, rows):
+                if self._needs_states and states is None:
+                    states = self._states(section)
+                if is_known:
+                    run = section.headers[first:stop]
+                    yield from rows.add_headers(
+                        run, run[:, table.POSITION] + section.origin, None if states is None else states[first:stop]
+                    )
                     continue
-                states = self._states(section) if self._needs_states else None
                 for unread in rows.add_batches(
                     section.window, section.table, first, stop, origin=section.origin, transactions=states
                 ):
@@ -182,26 +188,33 @@ class _SplitReader:
             last = int(headers[-1, table.BASE_OFFSET] + headers[-1, table.LAST_DELTA])
             self.report.add_range(int(headers[0, table.BASE_OFFSET]), last + 1)
 
-    def _runs(self, section: Section) -> Iterator[tuple[int, int]]:
-        """Yield the rows first..stop of batches to decode, without control batches, batches outside the bounds and,
-        under read_committed, uncommitted ones. Compressed batches are separate runs, since their size grows."""
+    def _runs(self, section: Section, rows: ArrowRows) -> Iterator[tuple[int, int, bool]]:
+        """Yield the batches first..stop to read, and whether `rows` knows their rows by their headers: without control
+        batches, batches outside the bounds and, under read_committed, uncommitted ones. Compressed batches to decode
+        are separate runs, since their size grows."""
         headers = section.headers
-        is_committed_only = self._options.is_committed_only and self._split.transactions is not None
-        is_odd = headers[:, table.ATTRIBUTES] & (CONTROL_BIT | _CODEC) | (headers[:, table.MAGIC] < 2)
-        if not (is_committed_only or self._has_bounds or is_odd.any()):  # the usual section
-            yield 0, section.rows
-            return
-        mask = headers[:, table.ATTRIBUTES] & CONTROL_BIT == 0
-        if self._has_bounds:
-            mask &= self._overlap_mask(headers)
-        if is_committed_only:
-            mask &= np.array([state in (None, COMMITTED) for state in self._states(section, mask)])
+        mask = self._mask(section)
+        if self._options.decodes_records or self._options.table != RECORDS:
+            is_known = np.zeros(section.rows, np.bool_)
+        else:
+            is_known = rows.known_by_headers(headers, mask)
         is_packed = (headers[:, table.ATTRIBUTES] & _CODEC != 0) | (headers[:, table.MAGIC] < 2)
-        breaks = np.diff(mask) | is_packed[1:] | is_packed[:-1] if is_packed.any() else np.diff(mask)
+        is_packed &= ~is_known
+        breaks = np.diff(mask) | np.diff(is_known) | is_packed[1:] | is_packed[:-1]
         edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), section.rows]
         for first, stop in zip(edges[:-1], edges[1:], strict=True):
             if mask[first]:
-                yield first, stop
+                yield first, stop, bool(is_known[first])
+
+    def _mask(self, section: Section) -> npt.NDArray[np.bool_]:
+        """Return a mask of the batches to read."""
+        headers = section.headers
+        mask: npt.NDArray[np.bool_] = headers[:, table.ATTRIBUTES] & CONTROL_BIT == 0
+        if self._has_bounds:
+            mask &= self._overlap_mask(headers)
+        if self._options.is_committed_only and self._split.transactions is not None:
+            mask &= np.array([state in (None, COMMITTED) for state in self._states(section, mask)])
+        return mask
 
     def _states(self, section: Section, rows: npt.NDArray[np.bool_] | None = None) -> list[str | None]:
         """Return OPEN, COMMITTED or ABORTED for each transactional batch of a section, None for others. With `rows`,

@@ -12,7 +12,6 @@ import pytest
 from support.requirements import require
 
 try:
-    import numpy as np
     import pyarrow as pa
 except ImportError:
     require("pyarrow is not installed: pip install '.[sql]'")
@@ -257,58 +256,3 @@ def test_a_wrapper_with_many_messages_comes_whole() -> None:
     batch = rows.take()
     assert batch.column(0).to_pylist() == list(range(9000))
     assert batch.column(1).to_pylist() == [record.value for record in many]
-
-
-# -- batches that are counted by their headers --
-
-
-def counted(data: bytes, rows: ArrowRows) -> int:
-    """Add the runs that can be counted by their headers, decode the others; returns the number of the former."""
-    table, count = table_of(data)
-    headers = np.frombuffer(table, np.int64).reshape(-1, kernel.HEADER_WIDTH)
-    runs_by_headers = 0
-    for first, stop in runs(table, count):
-        for row in range(first, stop):
-            if rows.count_batches(headers[row : row + 1]):
-                runs_by_headers += 1
-            else:
-                assert rows.add_batches(data, table, row, row + 1) == []
-    return runs_by_headers
-
-
-@pytest.mark.parametrize("name", recorded_names())
-@pytest.mark.parametrize(("start", "end"), [(0, 1 << 62), (0, 50), (7, 90), (3, 3)])
-def test_headers_count_as_many_records_as_there_are(name: str, start: int, end: int) -> None:
-    rows = rows_of("topic", "partition", bounds=RecordBounds(start_offset=start, end_offset=end))
-    for data in segments(name):
-        counted(data, rows)
-    assert len(rows) == sum(start <= record[0] < end for record in true_records(name))
-    assert rows.take().num_rows == rows.records
-
-
-def batch_of(count: int) -> bytearray:
-    builder = BatchBuilder(1 << 16)
-    for number in range(count):
-        builder.append(1000 + number, b"key", b"value")
-    return bytearray(builder.close())
-
-
-def test_a_column_of_the_records_needs_them() -> None:
-    headers = np.frombuffer(table_of(bytes(batch_of(3)))[0], np.int64).reshape(-1, kernel.HEADER_WIDTH)[:1]
-    assert rows_of("topic", "partition").count_batches(headers)
-    for column in ("offset", "timestamp", "key", "value", "leaderEpoch"):
-        rows = rows_of("partition", column)
-        assert not rows.count_batches(headers)
-        assert len(rows) == 0
-    assert not rows_of("partition", bounds=RecordBounds(start_timestamp_ms=5)).count_batches(headers)
-
-
-@pytest.mark.parametrize("count", [-1, 4, 1 << 20])
-def test_a_count_that_the_batch_cannot_hold_is_not_believed(count: int) -> None:
-    data = batch_of(3)
-    data[57:61] = count.to_bytes(4, "big", signed=True)
-    rows = rows_of("partition")
-    assert not rows.count_batches(
-        np.frombuffer(table_of(bytes(data))[0], np.int64).reshape(-1, kernel.HEADER_WIDTH)[:1]
-    )
-    assert len(rows) == 0
