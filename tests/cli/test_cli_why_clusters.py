@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from support.live_groups import GroupClient
 from support.waiting import eventually
-from support.why import Between, healthy, make_topic, only_cause, produce, why
+from support.why import Between, make_topic, only_cause, produce, soon_healthy, why
 
 from kafkatools import EmbeddedCluster, Producer
 from kafkatools.core.admin.client import AdminClient
@@ -30,7 +30,7 @@ from kafkatools.tools.diagnosis import broker_causes
 
 SETTINGS = {
     "offsets.topic.replication.factor": "3",
-    "replica.lag.time.max.ms": "1500",
+    "replication.quota.window.size.seconds": "3600",
     "group.initial.rebalance.delay.ms": "0",
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -72,7 +72,7 @@ def partition(bootstrap: str, topic: str, number: int = 0) -> tuple[int, tuple[i
 def test_a_sound_cluster(cluster: EmbeddedCluster) -> None:
     make_topic(cluster.bootstrap, "sound", 3, 3)
     for words in ((), ("topic", "sound"), ("partition", "sound-2"), ("broker", "2")):
-        healthy(cluster.bootstrap, *words)
+        soon_healthy(cluster.bootstrap, *words)
 
 
 def test_a_dead_broker(cluster: EmbeddedCluster) -> None:
@@ -99,7 +99,7 @@ def test_a_dead_broker_without_partitions_of_the_topic_is_no_cause(cluster: Embe
     make_topic(cluster.bootstrap, "elsewhere", assignments={0: [1, 3]})
     cluster.kill(2)
     eventually(lambda: 2 not in alive(cluster.bootstrap))
-    healthy(cluster.bootstrap, "topic", "elsewhere")
+    soon_healthy(cluster.bootstrap, "topic", "elsewhere")
 
 
 def alive(bootstrap: str) -> list[int]:
@@ -232,7 +232,7 @@ def test_a_controller_that_is_behind(cluster: EmbeddedCluster, monkeypatch: pyte
 
 
 def test_another_clock_is_no_finding(cluster: EmbeddedCluster) -> None:
-    healthy(cluster.bootstrap, clock=Between(later_ms=600_000))
+    soon_healthy(cluster.bootstrap, clock=Between(later_ms=600_000))
 
 
 def test_a_transaction_whose_markers_cannot_be_written(cluster: EmbeddedCluster) -> None:

@@ -25,7 +25,7 @@ from support.kt import Ran, run_kt
 from support.live_groups import GroupClient
 from support.three_nodes import ThreeNodes
 from support.waiting import PATIENCE_S, eventually
-from support.why import Between, LimitedWriter, healthy, only_cause, produce, why
+from support.why import Between, LimitedWriter, only_cause, produce, soon_healthy, why
 
 from kafkatools import Producer
 from kafkatools.core.admin.acls import Acl, create_acls, delete_acls, describe_acls, filter_of
@@ -83,7 +83,7 @@ def test_a_sound_cluster(empty_three_nodes: ThreeNodes) -> None:
     nodes = empty_three_nodes
     nodes.make_topics({"sound": [[1, 2, 3], [2, 3, 1]]})
     for words in ((), ("topic", "sound"), ("partition", "sound-1"), ("broker", "2")):
-        healthy(nodes.bootstrap, *words)
+        soon_healthy(nodes.bootstrap, *words)
 
 
 def test_a_principal_without_permission(empty_three_nodes: ThreeNodes) -> None:
@@ -97,7 +97,7 @@ def test_a_principal_without_permission(empty_three_nodes: ThreeNodes) -> None:
             verdict = only_cause(nodes.bootstrap, "topic", "secret", "--principal", "User:alice")
             create_acls(admin, [Acl("TOPIC", "sec", "User:alice", "WRITE", pattern_type="PREFIXED")])
             eventually(lambda: len(describe_acls(admin)) == 2)
-            healthy(nodes.bootstrap, "topic", "secret", "--principal", "User:alice")
+            soon_healthy(nodes.bootstrap, "topic", "secret", "--principal", "User:alice")
         finally:
             delete_acls(admin, [filter_of(one) for one in describe_acls(admin)])
     assert (without["cause"], verdict["cause"]) == ("permission-missing", "permission-missing")

@@ -67,6 +67,17 @@ def healthy(bootstrap: str, *words: str, clock: Between | None = None) -> dict[s
     return answer
 
 
+def soon_healthy(bootstrap: str, *words: str, clock: Between | None = None) -> None:
+    """Waits until it is well, on a cluster whose brokers were away: the controller may fence one, and its replicas
+    leave the ISR, also a moment after it came back, or when it gets no processor for a while."""
+
+    def is_healthy() -> bool:
+        status, answer = why(bootstrap, *words, clock=clock)
+        return (status, answer["healthy"], answer["verdict"]) == (ExitStatus.OK, True, None)
+
+    eventually(is_healthy)
+
+
 def make_topic(
     bootstrap: str,
     name: str,
