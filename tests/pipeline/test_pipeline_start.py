@@ -119,6 +119,7 @@ def _operands(name: str, directory: pathlib.Path) -> list[str]:
     manifest.write_text(json.dumps(content))
     return {
         "run": ["--from", "topic:t", "--to", "console:"],
+        "sql": ["SELECT * FROM t"],
         "verify": [str(manifest)],
         "export": ["topic:t", "--to", f"parquet:{directory / 'out'}"],
         "count": [f"log:{log}"],
@@ -144,7 +145,7 @@ def test_every_subcommand_announces_the_start_of_spark_within_two_seconds(
 ) -> None:
     """In processor time, so that a busy machine is no failure. A topic without records is counted without Spark."""
     operands = _operands(name, tmp_path)
-    brokers = ["--bootstrap-server", bootstrap] if "topic:t" in operands else []
+    brokers = ["--bootstrap-server", bootstrap] if name == "sql" or "topic:t" in operands else []
     words = [KT, "pipeline", name, *brokers, *operands]
     environ = {**os.environ, "JAVA_HOME": str(java_home), "KT_HOME": str(tmp_path / "home")}
     with subprocess.Popen(words, env=environ, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:

@@ -184,6 +184,68 @@ _RUN = Command(
     ),
 )
 
+_SQL = Command(
+    "sql",
+    "Run Spark SQL over a cluster: each topic is a table of its name. Without a statement, open a prompt.",
+    options=(
+        *under(
+            "statements",
+            Option("--execute", "The statements to run.", value="SQL", aliases=("-e",)),
+            Option("--file", "The file with the statements to run.", value="FILE", aliases=("-f",)),
+            Option(
+                "--views",
+                "File in which CREATE VIEW keeps views. Default: views/CLUSTER_ID.sql in KT_HOME.",
+                value="FILE",
+            ),
+            Option(
+                "--output-format",
+                "Format of the rows. Default: table. With --json: json.",
+                value="FORMAT",
+                choices=("table", "json", "csv"),
+            ),
+        ),
+        *under(
+            "tables",
+            Option(
+                "--schema-registry",
+                "Address of a schema registry (Confluent's API): keys and values of topics with a subject TOPIC-key or "
+                "TOPIC-value are decoded. Credentials as for kt pipeline run. Default: schema.registry.url of the "
+                "profile or of --command-config.",
+                value="URL",
+            ),
+            Option(
+                "--value",
+                "The format of values without a schema.",
+                value="FORMAT",
+                choices=("binary", "string"),
+                default="binary",
+            ),
+            Option(
+                "--key",
+                "The format of keys without a schema.",
+                value="FORMAT",
+                choices=("binary", "string"),
+                default="binary",
+            ),
+            _ISOLATION._replace(
+                about="read_committed leaves out records of aborted and open transactions, in topics and in log files.",
+                default="read_uncommitted",
+            ),
+            _FROM_OPTION._replace(about="Spark option of the topics and log files."),
+        ),
+        *under("Spark", *SPARK_OPTIONS),
+        *under("cluster", *_CONNECTION),
+    ),
+    run=_job("sql"),
+    operand="SQL",
+    examples=(
+        'kt pipeline sql "SELECT partition, count(*) FROM orders GROUP BY partition"',
+        "kt pipeline sql --schema-registry http://localhost:8081 -e 'SELECT value.user FROM orders LIMIT 10' --json",
+        "kt pipeline sql --file daily.sql --output-format csv",
+        "kt pipeline sql",
+    ),
+)
+
 _VERIFY = Command(
     "verify",
     "Check that the sources and the sink of a run still match its manifest.",
@@ -411,7 +473,21 @@ _PACKAGE = Command(
     ),
 )
 
-SUBCOMMANDS = (_RUN, _VERIFY, _PACKAGE, EXPORT, COUNT, TOP_KEYS, DIFF, CHECK, REPLAY, RETENTION, COMPACTION, PROFILE)
+SUBCOMMANDS = (
+    _RUN,
+    _SQL,
+    _VERIFY,
+    _PACKAGE,
+    EXPORT,
+    COUNT,
+    TOP_KEYS,
+    DIFF,
+    CHECK,
+    REPLAY,
+    RETENTION,
+    COMPACTION,
+    PROFILE,
+)
 
 COMMAND = Command(
     "pipeline",

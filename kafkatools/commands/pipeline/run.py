@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.show import report_result, show_rows
 from kafkatools.commands.pipeline.spark import (
-    REGISTRY_USER,
     cluster_of,
     other_cluster,
     session,
     spark_progress,
     usage,
+    with_registry_credentials,
 )
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import (
     Args,
-    client_settings,
     property_pairs,
 )
 from kafkatools.pipeline.run.spec import Pipeline, pipeline_from
@@ -110,14 +109,8 @@ def _values(args: Args) -> PipelineValues:
 def _with_credentials(args: Args, values: PipelineValues) -> PipelineValues:
     """Add user and password of the schema registry from --command-config or the profile, if its URL has none."""
     url = values.get("schema-registry")
-    if url and "@" not in url:
-        user_info = client_settings(args).get(REGISTRY_USER)
-        if user_info:
-            from urllib.parse import quote
-
-            scheme, _, place = url.partition("://")
-            user, _, password = user_info.partition(":")
-            values["schema-registry"] = f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{place}"
+    if url:
+        values["schema-registry"] = with_registry_credentials(args, url)
     return values
 
 

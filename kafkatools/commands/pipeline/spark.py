@@ -97,7 +97,7 @@ def session(console: Console, args: Args, values: PipelineValues | None = None) 
         try:
             yield spark
         except (KeyboardInterrupt, BrokenPipeError):
-            _cancel(spark)
+            cancel_jobs(spark)
             raise
         finally:
             if is_shared:
@@ -128,7 +128,8 @@ def _quiet_root(console: Console) -> None:
         root.addHandler(logging.NullHandler())
 
 
-def _cancel(spark: SparkSession) -> None:
+def cancel_jobs(spark: SparkSession) -> None:
+    """Cancel the running Spark jobs of this process."""
     if is_connected(spark):
         spark.interruptAll()
     else:
@@ -191,6 +192,18 @@ def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
     cluster = Cluster(console.connect(args), _of_kafka(client_settings(args)))
     ensure_reached(console, cluster, topics)
     return cluster
+
+
+def with_registry_credentials(args: Args, url: str) -> str:
+    """Return the URL of a schema registry with user and password of --command-config or the profile, if it has none."""
+    user_info = None if "@" in url else client_settings(args).get(REGISTRY_USER)
+    if not user_info:
+        return url
+    from urllib.parse import quote
+
+    scheme, _, place = url.partition("://")
+    user, _, password = user_info.partition(":")
+    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{place}"
 
 
 def other_cluster(console: Console, args: Args, bootstrap: str, config_file: str | None, *topics: str) -> Cluster:

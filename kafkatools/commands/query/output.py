@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import UsageError
-from kafkatools.output import cell_text, json_line, plain_value, visible
+from kafkatools.tools.row_texts import CSV, JSON, ROWS_AT_ONCE, TABLE, TEXT_FORMS, Rows, TextForm
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -21,14 +21,11 @@ if TYPE_CHECKING:
 
     from kafkatools.console import Console
 
-TABLE, JSON, CSV, PARQUET = "table", "json", "csv", "parquet"
+PARQUET = "parquet"
 _FORMATS = (TABLE, JSON, CSV, PARQUET)
 _BY_EXTENSION = {".csv": CSV, ".json": JSON, ".jsonl": JSON, ".parquet": PARQUET}
-_MAX_WIDTH = 60
-_ROWS_AT_ONCE = 1000
 
 Writer = Callable[["pa.Schema", "Iterable[pa.RecordBatch]"], None]
-Rows = Iterator[Sequence[Sequence[object]]]
 
 
 def row_writer(console: Console, output_format: str | None, path: str | None) -> Writer:
@@ -43,7 +40,7 @@ def row_writer(console: Console, output_format: str | None, path: str | None) ->
         if path is None:
             raise UsageError("Parquet is written to a file: --output FILE")
         return lambda schema, batches: _write_parquet(path, schema, batches)
-    form = _TEXT_FORMS[chosen]
+    form = TEXT_FORMS[chosen]
     if path is None:
         return lambda schema, batches: _print(console, form, schema, batches)
     return lambda schema, batches: _write_file(path, form, schema, batches)
@@ -86,8 +83,8 @@ def _whole_file(path: str) -> Iterator[FileIO]:
 def _parts(batches: Iterable[pa.RecordBatch]) -> Rows:
     """Yield the rows in lists of at most a thousand."""
     for batch in batches:
-        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-            columns = [_values(column) for column in batch.slice(start, _ROWS_AT_ONCE).columns]
+        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+            columns = [_values(column) for column in batch.slice(start, ROWS_AT_ONCE).columns]
             yield list(zip(*columns, strict=True))
 
 
@@ -108,63 +105,3 @@ def _values(column: pa.Array) -> list[object]:
         ]
     except OverflowError:  # a year that Python does not have
         return [f"{value} µs since 1970" for value in column.view(pa.int64()).to_pylist()]
-
-
-# -- text --
-
-TextForm = Callable[[Sequence[str], Rows, bool], Iterator[str]]
-"""Yields the text of rows, part by part, from the names of the columns and the rows; the last argument is whether they
-go to a terminal."""
-
-
-def _table(names: Sequence[str], parts: Rows, is_terminal: bool) -> Iterator[str]:
-    widths: list[int] | None = None
-    for rows in parts:
-        lines = [[cell_text(value) for value in row] for row in rows]
-        if is_terminal:
-            lines = [[visible(cell) for cell in line] for line in lines]
-        if widths is None:
-            lines.insert(0, list(names))
-            widths = [min(_MAX_WIDTH, max(map(len, column))) for column in zip(*lines, strict=True)]
-        yield "".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
-            for line in lines
-        )
-    if widths is None:
-        yield "  ".join(names) + "\n"
-
-
-def _json(names: Sequence[str], parts: Rows, is_terminal: bool) -> Iterator[str]:
-    keys = _unique(names)
-    for rows in parts:
-        yield "".join(json_line(dict(zip(keys, map(plain_value, row), strict=True))) + "\n" for row in rows)
-
-
-def _csv(names: Sequence[str], parts: Rows, is_terminal: bool) -> Iterator[str]:
-    import csv
-    import io
-
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    for rows in parts:
-        writer.writerows(["" if value is None else cell_text(value) for value in row] for row in rows)
-        yield out.getvalue()
-        out.seek(0)
-        out.truncate()
-    yield out.getvalue()
-
-
-_TEXT_FORMS: dict[str, TextForm] = {TABLE: _table, JSON: _json, CSV: _csv}
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    """Return the names with a number behind those that occur again: `count`, `count_1`."""
-    keys: list[str] = []
-    for name in names:
-        key, number = name, 0
-        while key in keys:
-            number += 1
-            key = f"{name}_{number}"
-        keys.append(key)
-    return keys

@@ -248,7 +248,7 @@ def _decoding(part: str, table: PipelineValues, uri: Uri) -> Decoding | None:
         raise PipelineError(f"--{part} must be one of {', '.join(FORMATS)}, not '{form}'")
     if not uri.is_kafka:
         raise PipelineError(f"--{part} {form} decodes records of {TOPIC}: and {LOG}:; {uri} already has typed columns")
-    registry, credentials = _registry(table.get("schema-registry"))
+    registry, credentials = registry_address(table.get("schema-registry"))
     if form in ("avro", "protobuf") and not registry and not schema:
         raise PipelineError(f"--{part} {form} needs --{part}-schema FILE or --schema-registry URL")
     if form == "string" and extras:
@@ -256,7 +256,7 @@ def _decoding(part: str, table: PipelineValues, uri: Uri) -> Decoding | None:
     return Decoding(form, schema, message, registry, credentials)
 
 
-def _registry(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
+def registry_address(url: str | None) -> tuple[str | None, tuple[str, str] | None]:
     """Split a schema registry URL into the URL without credentials, and the user and password before its @ (None
     without @). Both are None without a URL. Raises PipelineError for another scheme than http or https, or an invalid
     address."""

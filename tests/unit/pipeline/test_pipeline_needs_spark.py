@@ -19,6 +19,7 @@ EXTRA = ("pyspark", "py4j", "pyarrow", "pandas")
 HINT = f"The Python package pyspark is not installed: {install_command('spark')}"
 WORDS = {
     "run": ["--from", "topic:t", "--to", "parquet:out"],
+    "sql": ["SELECT * FROM t"],
     "verify": ["manifest.json"],
     "export": ["topic:t", "--to", "out"],
     "count": ["topic:t"],

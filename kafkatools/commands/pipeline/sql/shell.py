@@ -1,0 +1,121 @@
+"""Runs statements of kt pipeline sql: rows to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kafkatools.commands.pipeline.show import count_text
+from kafkatools.commands.pipeline.spark import spark_progress
+from kafkatools.console import Console
+from kafkatools.exit_status import ExitStatus
+from kafkatools.pipeline.catalog.catalog import Catalog, StatementError, statement_error
+from kafkatools.pipeline.catalog.statements import Statement
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.session import plain_error, was_interrupted
+from kafkatools.tools.row_texts import ROWS_AT_ONCE, TABLE, TEXT_FORMS, Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_INDENT = "  "
+
+
+class Shell:
+    """Runs statements one by one and prints their rows in a format. `file`: the file of the statements, for errors;
+    empty without one."""
+
+    def __init__(self, console: Console, spark: SparkSession, catalog: Catalog, form: str, file: str = "") -> None:
+        self.catalog = catalog
+        self.spark = spark
+        self._console = console
+        self._form = form
+        self._file = file
+
+    def run(self, statement: Statement, *, is_interactive: bool = False) -> ExitStatus:
+        """Run a statement and print its rows or its error. Returns USAGE if the statement is wrong, FAILED if it fails.
+        `is_interactive`: also print the number of rows and the time. Raises KeyboardInterrupt and BrokenPipeError."""
+        start_ms = self._console.clock.now_ms()
+        try:
+            with spark_progress(self._console, self.spark, "Running", prints=True):
+                rows = self._run(statement.text)
+        except Exception as error:
+            if was_interrupted(error):
+                raise KeyboardInterrupt from error
+            status = self._report(error, statement)
+            if status is None:
+                raise
+            return status
+        if is_interactive and rows is not None:
+            seconds = (self._console.clock.now_ms() - start_ms) / 1000
+            self._console.note(f"{count_text(rows, 'row')} in {seconds:.1f} s")
+        return ExitStatus.OK
+
+    def _run(self, text: str) -> int | None:
+        """Run a statement and return the number of its rows; None if it has none by its kind."""
+        prepared = self.catalog.prepare(text, is_counting=True)
+        count = None if prepared.frame is None else self._print(prepared.frame)
+        if prepared.note:
+            self._console.note(prepared.note)
+        for name, bad in prepared.undecodable().items():
+            for part, number in bad.items():
+                self._console.note(f"{name}: {count_text(number, part)} could not be decoded: null in their place")
+        return count
+
+    def _print(self, frame: DataFrame) -> int:
+        count = 0
+
+        def parts() -> Rows:
+            nonlocal count
+            rows = frame.toLocalIterator()
+            while part := list(islice(rows, ROWS_AT_ONCE)):
+                count += len(part)
+                yield part
+
+        is_aligned = self._console.is_terminal and self._form == TABLE
+        for text in TEXT_FORMS[self._form](frame.columns, parts(), is_aligned):
+            self._console.write(text.encode("utf-8", "surrogateescape"))
+            self._console.flush()
+        self._console.flush()
+        return count
+
+    # -- Errors --
+
+    def _report(self, error: Exception, statement: Statement) -> ExitStatus | None:
+        """Print an error of a statement. Returns the status, None for an error that is none of the statement."""
+        from pyspark.errors import PySparkException
+
+        if isinstance(error, PipelineError):
+            located = error if isinstance(error, StatementError) else StatementError(str(error))
+        elif isinstance(error, PySparkException):
+            located = statement_error(error)
+        elif type(error).__module__.startswith(("pyspark.", "py4j.")):
+            located = StatementError(plain_error(error))
+        else:
+            return None
+        status = ExitStatus.USAGE if isinstance(error, StatementError) else ExitStatus.FAILED
+        self._print_error(located, statement, status)
+        return status
+
+    def _print_error(self, error: StatementError, statement: Statement, status: ExitStatus) -> None:
+        kind = "USAGE" if status is ExitStatus.USAGE else "FAILED"
+        if not error.line:
+            place = f" ({self._file}, line {statement.line})" if self._file else ""
+            self._console.error(f"{error}{place}", kind, exit=int(status))
+            return
+        line = statement.line + error.line - 1
+        file = f"{self._file}, " if self._file else ""
+        if self._console.is_json:
+            self._console.error(str(error), kind, exit=int(status), line_number=line, position=error.column)
+            return
+        self._console.error(f"{error} ({file}line {line}, position {error.column})")
+        self._console.error_lines(marked(statement.text, error.line, error.column, self._console.width))
+
+
+def marked(text: str, line: int, column: int, width: int) -> str:
+    """Return a line of SQL, or the part of it that fits a width, with a caret below a column; both count from 1."""
+    lines = text.split("\n")
+    source = lines[line - 1].replace("\t", " ") if line <= len(lines) else ""
+    room = max(width - len(_INDENT), 20)
+    start = 0 if len(source) <= room else max(0, min(column - 1 - room // 2, len(source) - room))
+    return f"{_INDENT}{source[start : start + room]}\n{_INDENT}{' ' * (column - 1 - start)}^"

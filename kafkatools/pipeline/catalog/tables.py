@@ -1,0 +1,219 @@
+"""The record tables of the catalog: a topic or log files as a DataFrame, decoded by a schema registry.
+
+Rules: nothing is read to open a table: the schema of a topic is the newest one of its subject, and values of older
+schemas are resolved to it. A value that cannot be decoded is null and counted. A registry that does not answer fails
+the statement, since the columns of the table would be others without it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, MapType, StringType, StructType
+
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.topics import TopicListing, list_topics
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import KafkaError
+from kafkatools.pipeline.catalog.options import PARTS, TableOptions
+from kafkatools.pipeline.decoding import formats
+from kafkatools.pipeline.errors import PipelineError, schema_failures
+from kafkatools.pipeline.run.batch import columns_schema
+from kafkatools.pipeline.run.session import is_connected
+from kafkatools.pipeline.run.spec import Decoding
+from kafkatools.pipeline.sources.pruning import Needs
+from kafkatools.pipeline.sources.record_bounds import RecordBounds
+from kafkatools.pipeline.sources.schema import HEADER_COLUMNS, METADATA_COLUMNS, RECORD_COLUMNS
+from kafkatools.pipeline.uris import LOG, TOPIC, Cluster, Uri, read_source
+from kafkatools.tools.schemas.access import RegistryAccess, basic_authorization
+from kafkatools.tools.schemas.registry import JSON, SchemaRegistry
+from kafkatools.tools.schemas.wire_format import HEADER_SIZE, schema_id
+
+_MAX_AGE_MS = 30_000
+"""Age of the list of topics at which it is requested again."""
+
+
+class Build(NamedTuple):
+    """How tables are opened for one planning of a statement.
+
+    `needs`: the columns and bounds to read; None: all columns. `is_draft`: values are not decoded, but columns have the
+    types of decoded ones, by expressions through which Spark plans; only the plan is used. `is_counting`: undecodable
+    values are counted.
+    """
+
+    needs: Needs | None = None
+    is_draft: bool = False
+    is_counting: bool = False
+
+
+class RecordTable(NamedTuple):
+    """An opened table. `observation` counts undecodable keys and values, None if nothing is decoded or counted.
+    `is_decoded`: a draft of it differs from the table."""
+
+    frame: DataFrame
+    observation: Observation | None
+    is_decoded: bool
+
+
+class TopicMissing(PipelineError):
+    """A name is neither a table, a view nor a topic."""
+
+
+class RecordTables:
+    """The topics of a cluster, and log files, as tables of a Spark session."""
+
+    def __init__(self, spark: SparkSession, cluster: Cluster, options: TableOptions) -> None:
+        self._spark = spark
+        self._cluster = cluster
+        self._options = options
+        self._clock = SystemClock()
+        self._topics: dict[str, TopicListing] = {}
+        self._listed_ms: int | None = None
+        self._plans: dict[tuple[str, int], formats.Plan] = {}
+
+    def topics(self, *, max_age_ms: int = 0) -> dict[str, TopicListing]:
+        """Return the topics by name, requested again if the list is older than `max_age_ms`. Raises PipelineError if no
+        broker answers."""
+        now_ms = self._clock.now_ms()
+        if self._listed_ms is None or now_ms - self._listed_ms >= max_age_ms:
+            try:
+                with AdminClient(self._cluster.bootstrap, dict(self._cluster.settings), self._clock) as admin:
+                    self._topics = {topic.name: topic for topic in list_topics(admin)}
+            except KafkaError as error:
+                raise PipelineError(str(error)) from error
+            self._listed_ms = self._clock.now_ms()
+        return self._topics
+
+    def find(self, name: str) -> Uri:
+        """Return the topic or log files of a name: topic:NAME, log:PATH or the name of a topic, in another case if only
+        one topic fits. Raises TopicMissing, PipelineError if the name fits several topics or no broker answers."""
+        kind, colon, target = name.partition(":")
+        if colon and kind == LOG and target:
+            return Uri(LOG, target)
+        topic = target if colon and kind == TOPIC else name
+        if topic in self.topics(max_age_ms=_MAX_AGE_MS):
+            return Uri(TOPIC, topic)
+        topics = self.topics()
+        similar = [other for other in topics if other.lower() == topic.lower()]
+        if topic in topics or (len(similar) == 1 and not self._is_case_sensitive()):
+            return Uri(TOPIC, topic if topic in topics else similar[0])
+        if len(similar) > 1 and not self._is_case_sensitive():
+            raise PipelineError(f"{topic} may be any of the topics {', '.join(sorted(similar))}")
+        raise TopicMissing(f"There is no topic, view or table {name}{self._suggestion(topic)}")
+
+    def ensure_distinct(self, topic: str, names: set[str]) -> None:
+        """Raise PipelineError if a statement with these names uses another topic whose name differs only in case: for
+        Spark both would be one table."""
+        others = {other for other in self._topics if other != topic and other.lower() == topic.lower()}
+        if others & names and not self._is_case_sensitive():
+            names_text = " and ".join(sorted({topic, *(others & names)}))
+            raise PipelineError(
+                f"The topics {names_text} differ only in case: set --conf spark.sql.caseSensitive=true to use both"
+            )
+
+    def _is_case_sensitive(self) -> bool:
+        return self._spark.conf.get("spark.sql.caseSensitive") == "true"
+
+    def _suggestion(self, topic: str) -> str:
+        matches = difflib.get_close_matches(topic, sorted(self._topics), n=1)
+        return f"; did you mean {matches[0]}?" if matches else "; SHOW TABLES lists them"
+
+    def open(self, uri: Uri, build: Build) -> RecordTable:
+        """Open a topic or log files. Raises PipelineError, and Spark's own exceptions."""
+        options = dict(self._options.source)
+        if build.needs is not None:
+            schema = columns_schema(build.needs.columns)
+            if build.needs.bounds != RecordBounds():
+                options["bounds"] = build.needs.bounds.to_text()
+        else:
+            schema = columns_schema(frozenset(self._columns()))
+        cluster = self._cluster if uri.kind == TOPIC else None
+        table = read_source(self._spark, uri, options, cluster, schema)
+        plans = [plan for part in PARTS if part in table.columns and (plan := self._plan(uri, part)) is not None]
+        if build.is_draft:
+            return RecordTable(_draft(table, plans), None, bool(plans))
+        for plan in plans:
+            table = formats.decode(table, plan, strict=False)
+        bad = [plan.bad_column for plan in plans]
+        if not bad or not build.is_counting or is_connected(self._spark):
+            return RecordTable(table.drop(*bad), None, bool(plans))
+        observation = Observation(f"kt_{uri}")
+        counts = [F.coalesce(F.sum(F.col(column).cast("long")), F.lit(0)).alias(column) for column in bad]
+        return RecordTable(table.observe(observation, *counts).drop(*bad), observation, True)
+
+    def _columns(self) -> list[str]:
+        """Return the columns of a table of records, in the order of the source."""
+        has_metadata = {name.lower(): text for name, text in self._options.source.items()}.get("includemetadata")
+        metadata = METADATA_COLUMNS if (has_metadata or "").lower() == "true" else {}
+        return [*RECORD_COLUMNS, *HEADER_COLUMNS, *metadata]
+
+    # -- Schemas --
+
+    def _plan(self, uri: Uri, part: str) -> formats.Plan | None:
+        """Return how keys or values are decoded, by the newest schema of the topic's subject; None for bytes."""
+        if uri.kind == TOPIC and self._options.registry is not None:
+            with schema_failures():
+                plan = self._registered_plan(f"{uri.target}-{part}", part)
+            if plan is not None:
+                return plan
+        is_text = self._options.formats.get(part) == "string"
+        return formats.Plan(part, "string") if is_text else None
+
+    def _registered_plan(self, subject: str, part: str) -> formats.Plan | None:
+        address, credentials = self._options.registry, self._options.credentials
+        assert address is not None
+        authorization = basic_authorization(*credentials) if credentials else None
+        # A new object for each statement: it keeps replies, and the newest schema may be another one by now.
+        registry = SchemaRegistry(RegistryAccess((address,), authorization))
+        newest = registry.newest_id(subject)
+        if newest is None:
+            return None
+        if (part, newest) not in self._plans:
+            registered = registry.by_id(newest)
+            if registered is None:
+                raise PipelineError(f"{address} has no schema {newest}, the newest one of the subject {subject}")
+            self._plans[part, newest] = self._plan_of(registered.kind, part, subject)
+        return self._plans[part, newest]
+
+    def _plan_of(self, kind: str, part: str, subject: str) -> formats.Plan:
+        if kind == JSON:
+            return formats.Plan(part, "json", StringType(), JsonText())
+        decoding = Decoding(kind.lower(), registry=self._options.registry, credentials=self._options.credentials)
+        if decoding.format not in ("avro", "protobuf"):
+            raise PipelineError(f"The schema of {subject} is {kind}: only Avro, Protobuf and JSON can be decoded")
+        return formats.plan_decoding(self._spark, part, decoding, lambda _: [], subject)
+
+
+def _draft(table: DataFrame, plans: list[formats.Plan]) -> DataFrame:
+    """Return a table whose decoded columns have their types, but no meaning."""
+    for plan in plans:
+        text = F.col(plan.part).cast("string")
+        spark_type = plan.type or StringType()
+        if isinstance(spark_type, (StructType, ArrayType, MapType)):
+            draft = F.from_json(text, spark_type)
+        else:
+            draft = text.try_cast(spark_type)
+        table = table.withColumn(plan.part, draft)
+    return table
+
+
+class JsonText:
+    """Decodes values of JSON Schema to their JSON text: Spark has no type for any JSON."""
+
+    def start(self) -> Callable[[bytes], object]:
+        """Return the function that decodes a value; it raises ValueError for bytes that are no JSON behind a schema
+        ID."""
+        return _json_text
+
+
+def _json_text(data: bytes) -> str:
+    if schema_id(data) is None:
+        raise ValueError("no schema ID")
+    text = data[HEADER_SIZE:].decode("utf-8")
+    json.loads(text)
+    return text
