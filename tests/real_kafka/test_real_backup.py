@@ -37,7 +37,7 @@ def consume(bootstrap: str, topic: str, group: str, count: int) -> list[int]:
     read = run_tool(
         "console-consumer", "--bootstrap-server", bootstrap, "--topic", topic, "--group", group,
         "--from-beginning", "--isolation-level", "read_committed", "--max-messages", str(count),
-        "--timeout-ms", "30000",
+        "--timeout-ms", "120000",
     )  # fmt: skip
     return [int(value) for value in read.stdout.split()]
 

@@ -233,5 +233,5 @@ def ours_in_its_place(cluster: ApacheKafka, kafka_tool: Tool, directory: Path) -
     (cluster.log_dir() / ".kafka_cleanshutdown").unlink()
     (cluster.log_dir() / "recovery-point-offset-checkpoint").unlink()
     cluster.start(format_first=False)
-    options = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "20000")
+    options = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "120000")
     assert len(cluster.tool("console-consumer", "--topic", TOPIC, *options).splitlines()) == count > 100

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.apache_kafka import ApacheKafka
+from support.kafkas_reader import read_to_end
 from support.kt import run_kt
 from support.raw_client import RawClient
 
@@ -30,11 +31,10 @@ def consumer(bootstrap: str, **settings: Any) -> Consumer:
     return Consumer(Config(CONSUMER, {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest", **given}))
 
 
-def as_the_real_tool(cluster: ApacheKafka, topic: str, *more: str) -> str:
+def as_the_real_tool(cluster: ApacheKafka, topic: str, isolation_level: str = "read_uncommitted") -> str:
     """What kafka-console-consumer prints of a topic's only partition."""
-    args = ("--topic", topic, "--partition", "0", "--offset", "earliest", "--timeout-ms", "4000", *more)
     properties = [word for name in PROPERTIES for word in ("--formatter-property", f"{name}=true")]
-    return cluster.tool("console-consumer", *args, *properties)
+    return read_to_end(cluster, topic, *properties, isolation_level=isolation_level)
 
 
 def as_ours(bootstrap: str, topic: str, *more: str) -> str:
@@ -127,7 +127,7 @@ def test_transactions_read_committed_and_uncommitted(real_kafka: ApacheKafka) ->
         open_one.send(topic, [b"open"])
         client.produce_rows(topic, 0, [(START, None, b"after-open", [])])
         for level, count in (("read_committed", 5), ("read_uncommitted", 10)):
-            theirs = as_the_real_tool(real_kafka, topic, "--isolation-level", level)
+            theirs = as_the_real_tool(real_kafka, topic, level)
             assert len(theirs.splitlines()) == count
             assert as_ours(real_kafka.bootstrap, topic, "--isolation-level", level) == theirs
         open_one.end(commit=True)

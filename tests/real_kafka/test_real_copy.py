@@ -52,7 +52,7 @@ def test_a_copy_to_kafka_and_back_has_every_record_once(
         read = run_tool(
             "console-consumer", "--bootstrap-server", real_kafka.bootstrap, "--topic", "copied-there",
             "--from-beginning", "--isolation-level", "read_committed", "--max-messages", "1000",
-            "--timeout-ms", "20000",
+            "--timeout-ms", "120000",
         )  # fmt: skip
         assert sorted(map(int, read.stdout.split())) == list(range(1000))
         assert copy(real_kafka.bootstrap, embedded, "copied-there", "back", "--create")[0] == 0

@@ -20,7 +20,13 @@ from kafkatools.core.protocol.api_versions import ApiKey
 
 pytestmark = pytest.mark.real_kafka
 GROUPS = ("plain", "static", "pattern", "mixed", "classic")
-SETTINGS = {"group.consumer.assignment.interval.ms": "0", "offsets.topic.num.partitions": "2"}
+LONG_MS = 600_000
+SETTINGS = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.max.session.timeout.ms": str(LONG_MS),
+    "group.consumer.session.timeout.ms": str(LONG_MS),
+    "offsets.topic.num.partitions": "2",
+}
 OLD_CLIENT = group_scenarios.subscription(["words"])
 RUN = """
 import sys
@@ -70,7 +76,7 @@ def embedded() -> Iterator[Callable[[pathlib.Path], Embedded]]:
 def beat(client: RawClient, group: str, member: str, epoch: int = 0, **changes: Any) -> Any:
     request: dict[str, Any] = {"group_id": group, "member_id": member, "member_epoch": epoch, **changes}
     if epoch == 0:
-        request = {"rebalance_timeout": 60_000, "topic_partitions": [], **request}
+        request = {"rebalance_timeout": LONG_MS, "topic_partitions": [], **request}
         if "subscribed_topic_regex" not in changes:
             request.setdefault("subscribed_topic_names", ["words"])
     while True:
@@ -84,8 +90,8 @@ def join_classic(client: RawClient, group: str) -> str:
     """A member of the classic protocol; its id."""
     request: dict[str, Any] = {
         "group_id": group,
-        "session_timeout": 45_000,
-        "rebalance_timeout": 60_000,
+        "session_timeout": LONG_MS,
+        "rebalance_timeout": LONG_MS,
         "member_id": "",
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": OLD_CLIENT}],
@@ -113,16 +119,16 @@ def fill(bootstrap: str) -> None:
     with RawClient(bootstrap) as client:
         client.call(ApiKey.FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["plain"]})
         client.create_topic("words", 4)
-        time.sleep(0.5)  # Apache Kafka's coordinator hears of the topic a moment later
+        client.create_topic("settled")  # Apache Kafka's coordinator hears of a topic before the next one is described
         beat(client, "plain", "a", rack_id="r", server_assignor="range")
         beat(client, "plain", "b")
         beat(client, "plain", "a", 2)
         beat(client, "static", "a", instance_id="i1")
         beat(client, "static", "b", instance_id="i2")
         beat(client, "static", "a", -2, instance_id="i1")
-        beat(client, "pattern", "a", subscribed_topic_regex="wor.*")
-        time.sleep(0.3)
-        beat(client, "pattern", "a", 1)
+        answer = beat(client, "pattern", "a", subscribed_topic_regex="wor.*")
+        while not (answer.assignment and answer.assignment.topic_partitions):  # the pattern is resolved in between
+            answer = beat(client, "pattern", "a", int(answer.member_epoch))
         join_classic(client, "mixed")
         beat(client, "mixed", "new")
         join_classic(client, "classic")

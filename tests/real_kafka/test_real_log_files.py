@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.apache_kafka import ApacheKafka
+from support.kafkas_reader import read_to_end
 from support.log_batches import NOW_MS, TRANSACTIONAL, make_batch, make_marker
 
 from kafkatools.core.log.partition.log_config import LogConfig
@@ -118,7 +119,7 @@ def test_the_broker_opens_a_log_that_was_continued_here(is_clean: bool, new_kafk
         "--max-messages",
         str(count + 2),
         "--timeout-ms",
-        "20000",
+        "120000",
         "--isolation-level",
         "read_uncommitted",
     )
@@ -160,10 +161,8 @@ def test_the_broker_opens_what_was_salvaged_of_a_damaged_log(
     (cluster.log_dir() / ".kafka_cleanshutdown").unlink()  # so that the broker recovers it
     cluster.start(format_first=False)
     assert cluster.tool("get-offsets", "--topic", "rescued").strip() == f"rescued:0:{end}"
-    text = cluster.tool(
-        "console-consumer", "--topic", "rescued", "--from-beginning", "--timeout-ms", "3000",
-        "--formatter-property", "print.offset=true", "--formatter-property", "print.value=false",
-    )  # fmt: skip
+    shown = ("--formatter-property", "print.offset=true", "--formatter-property", "print.value=false")
+    text = read_to_end(cluster, "rescued", *shown)
     offsets = {int(line.removeprefix("Offset:")) for line in text.splitlines()}
     assert offsets == set(range(end)) - controls - {lost.first_offset}
 

@@ -97,7 +97,7 @@ def consume(bootstrap: str, topic: str, group: str, number: int, protocol: str) 
     """The next values of a group, as Java's consumer reads and commits them."""
     read = run_tool(
         "console-consumer", "--bootstrap-server", bootstrap, "--topic", topic, "--group", group, "--from-beginning",
-        "--isolation-level", "read_committed", "--max-messages", str(number), "--timeout-ms", "30000",
+        "--isolation-level", "read_committed", "--max-messages", str(number), "--timeout-ms", "120000",
         "--command-property", f"group.protocol={protocol}",
     )  # fmt: skip
     return [int(value) for value in read.stdout.split()]

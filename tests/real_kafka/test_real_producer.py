@@ -29,7 +29,7 @@ def read_back(cluster: ApacheKafka, topic: str, count: int) -> list[list[str]]:
     options = ["print.partition", "print.offset", "print.headers", "print.key", "print.timestamp"]
     text = cluster.tool(
         "console-consumer",
-        *("--topic", topic, "--from-beginning", "--timeout-ms", "8000", "--max-messages", str(count)),
+        *("--topic", topic, "--from-beginning", "--timeout-ms", "120000", "--max-messages", str(count)),
         *(part for name in options for part in ("--formatter-property", f"{name}=true")),
     )
     return [line.split("\t") for line in text.splitlines()]

@@ -47,7 +47,7 @@ from transcripts import Adapt, Case, Difference, Expected  # noqa: E402
 pytestmark = [pytest.mark.real_kafka, pytest.mark.slow]
 
 _RECORDED_CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-_PATIENCE_S = 5
+_PATIENCE_S = 60
 _READS = ("--list", "-list", "--describe", "describe", "list-endpoints")
 _LAYOUT = {"orders": [[1, 2], [2, 3], [3, 1]], "pay": [[2]], "solo3": [[3]]}
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from support import two_phase_story
 from support.apache_kafka import ApacheKafka, run_tool
+from support.kafkas_reader import read_to_end
 from support.kt import run_kt
 from support.prepared_transactions import STEPS, Steps
 
@@ -89,11 +90,7 @@ def committed(cluster: ApacheKafka, topic: str) -> list[str]:
 
 def committed_to_kafka(cluster: ApacheKafka, topic: str) -> list[str]:
     """What Kafka's console consumer sees of committed records, sorted."""
-    ran = cluster.tool(
-        "console-consumer",
-        *("--topic", topic, "--from-beginning", "--timeout-ms", "3000", "--isolation-level", "read_committed"),
-    )
-    return sorted(ran.splitlines())
+    return sorted(read_to_end(cluster, topic, isolation_level="read_committed").splitlines())
 
 
 def epoch_of(producer: Producer) -> int:

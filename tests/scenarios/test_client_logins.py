@@ -18,6 +18,7 @@ import pytest
 from support.certificates import Authority
 from support.kt import run_kt
 from support.secure_broker import SecureBroker
+from support.waiting import PATIENCE_S
 
 from kafkatools.exit_status import ExitStatus
 
@@ -86,10 +87,10 @@ def confluent(secure: SecureBroker, listener: str, mechanism: str, password: str
         settings["oauth_cb"] = lambda config: (unsigned_token(), time.time() + 3600)
     settings = {name: value for name, value in settings.items() if value is not None}
     failures: list[Any] = []
-    producer = confluent_kafka.Producer({**settings, "message.timeout.ms": 5000, "error_cb": failures.append})
+    producer = confluent_kafka.Producer({**settings, "message.timeout.ms": 30_000, "error_cb": failures.append})
     metadata: list[Any] = []
     producer.produce(TOPIC, b"by-librdkafka", on_delivery=lambda error, message: metadata.append((error, message)))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while not metadata and not any(failure.code() in FATAL for failure in failures) and time.monotonic() < deadline:
         producer.poll(0.1)
     if not metadata or metadata[0][0] is not None:
@@ -97,7 +98,7 @@ def confluent(secure: SecureBroker, listener: str, mechanism: str, password: str
         raise PermissionError(str(failures or metadata[0][0]))
     consumer = confluent_kafka.Consumer({**settings, "group.id": "unused", "enable.auto.commit": False})
     consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, metadata[0][1].offset())])
-    message = consumer.poll(10)
+    message = consumer.poll(60)
     consumer.close()
     assert message is not None and message.error() is None, message
     return bytes(message.value())

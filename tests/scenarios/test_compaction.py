@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient, batch
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 from kafkatools.core.records.batch import read_batches
 from kafkatools.core.records.builder import BatchBuilder
@@ -134,7 +134,7 @@ def test_apache_kafka_and_this_broker_start_on_each_others_metadata_snapshots(
         for number in range(60):
             create(client, f"topic-{number}", partitions=2, retention_ms=str(1000 + number))
         client.produce("topic-59", batch([b"one"]), partition=1)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         log = broker.directory / "__cluster_metadata-0" / f"{0:020d}.log"
         number = 60
         while log.exists() and time.monotonic() < deadline:

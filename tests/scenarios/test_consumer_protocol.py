@@ -50,7 +50,7 @@ def test_java_consumers_read_through_a_group_that_survives_the_broker(broker: An
 
     def consume(count: int) -> list[str]:
         text = tool("console-consumer", "--topic", "words", "--group", "new", "--from-beginning", "--max-messages",
-                    str(count), "--timeout-ms", "30000", "--command-property", "group.protocol=consumer")  # fmt: skip
+                    str(count), "--timeout-ms", "120000", "--command-property", "group.protocol=consumer")  # fmt: skip
         return text.splitlines()
 
     fill(broker, "words")

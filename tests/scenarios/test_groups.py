@@ -72,7 +72,7 @@ class Tools:
     def consume(self, topic: str, group: str, count: int) -> list[str]:
         """So many records through the group, sorted."""
         text = self("console-consumer", "--topic", topic, "--group", group, "--from-beginning",
-                    "--max-messages", str(count), "--timeout-ms", "30000")  # fmt: skip
+                    "--max-messages", str(count), "--timeout-ms", "120000")  # fmt: skip
         return sorted(text.splitlines())
 
     def described(self, group: str) -> dict[int, tuple[str, str, str]]:

@@ -15,6 +15,7 @@ import pytest
 from support import apache_kafka
 from support.embedded import embedded_broker
 from support.kt import run_kt
+from support.waiting import PATIENCE_S
 
 from kafkatools.exit_status import ExitStatus
 
@@ -80,8 +81,8 @@ def librdkafka(bootstrap: str, group: str, mode: str) -> Any:
 
 
 def read_all(consumer: Any, on_message: Callable[[Any], None], is_done: Callable[[], bool]) -> None:
-    """Poll until it is done, 30 s at most."""
-    deadline = time.monotonic() + 30
+    """Poll until it is done."""
+    deadline = time.monotonic() + PATIENCE_S
     while not is_done() and time.monotonic() < deadline:
         for message in consumer.poll(0.5):
             assert message.error() is None, message.error()

@@ -21,7 +21,7 @@ def test_share_consumers_read_every_record_also_when_the_broker_is_killed(broker
     def consume(count: int) -> list[str]:
         return tool(
             "console-share-consumer", "--topic", "jobs", "--group", "workers", "--max-messages", str(count),
-            "--timeout-ms", "30000",
+            "--timeout-ms", "120000",
         ).splitlines()  # fmt: skip
 
     address = ("--bootstrap-server", broker.bootstrap, "--topic", "jobs")

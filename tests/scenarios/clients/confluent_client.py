@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 bootstrap, topic = sys.argv[1:]
 admin = AdminClient({"bootstrap.servers": bootstrap})
 for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
-    future.result(30)
+    future.result(120)
 expected = []
 failed = []
 for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -22,7 +22,7 @@ for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         producer.produce(
             topic, value, key=b"k%d" % i, partition=0, on_delivery=lambda e, m: failed.append(e) if e else None
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(240) == 0
 assert not failed, failed
 consumer = Consumer(
     {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "check.crcs": True}
@@ -30,7 +30,7 @@ consumer = Consumer(
 consumer.assign([TopicPartition(topic, 0, 0)])
 seen = []
 while len(seen) < len(expected):
-    message = consumer.poll(10)
+    message = consumer.poll(60)
     assert message is not None and message.error() is None, message and message.error()
     assert message.offset() == len(seen)
     seen.append(message.value())

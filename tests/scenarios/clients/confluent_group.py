@@ -7,7 +7,7 @@ import time
 from confluent_kafka import Consumer, TopicPartition
 
 bootstrap, topic, group, *protocols = sys.argv[1:]
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 240
 settings = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
 kinds = protocols[0].split(",") if protocols else ["classic", "classic"]
 members = [Consumer({**settings, "enable.auto.commit": False, "group.protocol": kind}) for kind in kinds]

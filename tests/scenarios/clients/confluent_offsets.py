@@ -15,7 +15,7 @@ START_MS = 1_700_000_000_000
 
 def only(futures: dict[Any, Any]) -> Any:
     (future,) = futures.values()
-    return future.result(20)
+    return future.result(120)
 
 
 def consumer(**settings: Any) -> Any:
@@ -23,7 +23,7 @@ def consumer(**settings: Any) -> Any:
 
 
 def values(reader: Any, count: int) -> list[str]:
-    messages = [reader.poll(10) for _ in range(count)]
+    messages = [reader.poll(60) for _ in range(count)]
     return [message.value().decode() for message in messages]
 
 
@@ -32,7 +32,7 @@ def fill(admin: AdminClient) -> None:
     producer = Producer({"bootstrap.servers": BOOTSTRAP})
     for i in range(20):
         producer.produce(TOPIC, f"{i}", partition=0, timestamp=START_MS + 10 * i)
-    assert producer.flush(20) == 0
+    assert producer.flush(240) == 0
 
 
 def seek_and_times() -> None:
@@ -62,14 +62,14 @@ def out_of_range() -> None:
     reader.close()
     strict = consumer(**{"auto.offset.reset": "error"})
     strict.assign([Place(TOPIC, 0, 1000)])
-    assert strict.poll(10).error().name() == "_AUTO_OFFSET_RESET"
+    assert strict.poll(60).error().name() == "_AUTO_OFFSET_RESET"
     strict.close()
 
 
 def group(admin: AdminClient) -> None:
     member = consumer(**{"auto.offset.reset": "earliest", "enable.auto.offset.store": False})
     member.subscribe([TOPIC])
-    message = member.poll(20)
+    message = member.poll(60)
     member.store_offsets(message)
     member.commit(asynchronous=False)
     (described,) = [only({0: future}) for future in admin.describe_consumer_groups([GROUP]).values()]
@@ -81,12 +81,12 @@ def group(admin: AdminClient) -> None:
     member.close()
     successor = consumer()
     successor.subscribe([TOPIC])
-    assert successor.poll(20).value() == b"7"
+    assert successor.poll(60).value() == b"7"
     successor.close()
 
 
 def administer(admin: AdminClient) -> None:
-    listed = admin.list_consumer_groups(states={ConsumerGroupState.EMPTY}).result(20).valid
+    listed = admin.list_consumer_groups(states={ConsumerGroupState.EMPTY}).result(120).valid
     assert GROUP in [each.group_id for each in listed]
     only(admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP, [Place(TOPIC, 0, 12)])]))
     found = only(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)]))

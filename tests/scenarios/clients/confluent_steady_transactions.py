@@ -20,7 +20,7 @@ number = 0
 
 def end(is_commit: bool) -> bool:
     """Whether it was committed."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while True:
         try:
             (producer.commit_transaction if is_commit else producer.abort_transaction)(20)

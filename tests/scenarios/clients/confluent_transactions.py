@@ -32,7 +32,7 @@ def read(name: str, count: int) -> list[bytes]:
     reader.assign([TopicPartition(name, 0, 0)])
     values: list[bytes] = []
     while len(values) < count:
-        message = reader.poll(10)
+        message = reader.poll(60)
         assert message is not None and not message.error(), message
         values.append(message.value())
     assert reader.poll(0.3) is None
@@ -71,7 +71,7 @@ source.close()
 
 first.begin_transaction()
 first.produce(topic, b"zombie", partition=0)
-first.flush(20)
+first.flush(240)
 second = producer("confluent-first")
 try:
     first.commit_transaction(20)

@@ -30,7 +30,7 @@ consumer.assign(partitions)
 consumer.seek_to_beginning()
 seen = []
 while len(seen) < 500:
-    for records in consumer.poll(10_000).values():
+    for records in consumer.poll(60_000).values():
         seen += [(r.key, r.value, tuple(r.headers), r.timestamp) for r in records]
 assert sorted(seen) == sorted((b"k%d" % i, b"v%d" % i, (("h", b"%d" % i),), 1_700_000_000_000 + i) for i in range(500))
 assert consumer.end_offsets(partitions) == {p: 250 for p in partitions}

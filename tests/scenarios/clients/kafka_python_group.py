@@ -8,7 +8,7 @@ import time
 from kafka import KafkaConsumer, TopicPartition
 
 bootstrap, topic, group = sys.argv[1:]
-deadline = time.monotonic() + 80
+deadline = time.monotonic() + 240
 seen: set[tuple[int, int]] = set()
 assigned: dict[int, int] = {0: 0, 1: 0}
 committed: list[int | None] = []
