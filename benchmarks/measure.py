@@ -97,8 +97,10 @@ def report(name: str, **figures: object) -> None:
     sys.stdout.flush()
 
 
-def processor_seconds() -> float:
-    """The processor time of all processes below this one that still run, and of those they have waited for."""
+def processor_seconds(root: int | None = None) -> float:
+    """The processor time of all processes below a process (None: this one) that still run, and of those they have
+    waited for."""
+    root = os.getpid() if root is None else root
     ticks = os.sysconf("SC_CLK_TCK")
     parents, seconds = {}, {}
     for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
@@ -111,8 +113,8 @@ def processor_seconds() -> float:
         seconds[number] = sum(map(int, fields[11:15])) / ticks
 
     def is_below(number: int) -> bool:
-        while number > 1 and number != os.getpid():
+        while number > 1 and number != root:
             number = parents.get(number, 0)
-        return number == os.getpid()
+        return number == root
 
-    return sum(used for number, used in seconds.items() if number != os.getpid() and is_below(number))
+    return sum(used for number, used in seconds.items() if number != root and is_below(number))
