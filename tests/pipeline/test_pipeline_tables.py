@@ -1,4 +1,5 @@
-"""Streams and merges into Delta and Iceberg tables, in one session of Spark 4.0.0: rows equal, none doubled."""
+"""Streams and merges into Delta and Iceberg tables, in one session of Spark: rows equal, none doubled. It is Spark 4.0.0
+unless KT_TEST_SPARK names another (`.ci/spark-matrix`)."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from typing import Any
 import pytest
 from support.apache_kafka import Unavailable
 from support.embedded import embedded_broker
-from support.official_spark import QUICK, OfficialSpark, table_settings
+from support.official_spark import HAS_DELTA, HAS_ICEBERG, QUICK, OfficialSpark, table_settings, tables_python
 from support.requirements import require
 
 import kafkatools
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("official")]
 
-TABLES = ["delta:DIRECTORY/NAME", "iceberg:lake.db.NAME"]
+TABLES = ["delta:DIRECTORY/NAME"] * HAS_DELTA + ["iceberg:lake.db.NAME"] * HAS_ICEBERG
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +29,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def spark4(warehouse: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark]:
     try:
-        conf = QUICK | table_settings(warehouse)
+        conf, python = QUICK | table_settings(warehouse), tables_python()
     except Unavailable as missing:
         require(str(missing))
-    with OfficialSpark(tmp_path_factory.mktemp("spark4"), conf=conf) as process:
+    with OfficialSpark(tmp_path_factory.mktemp("spark4"), conf=conf, python=python) as process:
         yield process
 
 

@@ -2,7 +2,8 @@
 
 PySpark 4.0.0 is installed beside the tests' own PySpark into the user's cache (KT_TEST_CACHE overrides), the
 connector's jars come through Maven. The process sees this checkout, so that the pipeline's sources can be run under
-4.0.0 too.
+4.0.0 too. Tests of tables run with another PySpark if KT_TEST_SPARK names its version and KT_TEST_TABLES the packages
+of its tables, as `.ci/spark-matrix` does.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ TABLE_JARS = (
     ("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.10.0"),
 )
 """Delta and Iceberg for this Spark."""
+TABLES_SPARK = os.environ.get("KT_TEST_SPARK", SPARK)
+TABLES = tuple(os.environ.get("KT_TEST_TABLES", "io.delta org.apache.iceberg").split())
+"""Packages of tables as GROUP:NAME:VERSION; without KT_TEST_TABLES the groups of TABLE_JARS."""
+HAS_DELTA, HAS_ICEBERG = (any(group in package for package in TABLES) for group in ("io.delta", "org.apache.iceberg"))
+TABLE_GROUPS = "io.delta,io.unitycatalog,org.apache.iceberg,org.locationtech.jts"
+"""Their packages and what they need besides the jars of Spark."""
 AWS_SDK = "2.29.52"
 S3_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>tests</groupId><artifactId>s3</artifactId><version>1</version><dependencies>
@@ -74,13 +81,29 @@ def home() -> pathlib.Path:
 
 
 @functools.cache
+def tables_python() -> pathlib.Path:
+    """The directory of the PySpark of the tables. Raises Unavailable."""
+    if TABLES_SPARK == SPARK:
+        return home() / "python"
+    found = CACHE / f"pyspark-{TABLES_SPARK}"
+    if not found.exists():
+        raise Unavailable(f"There is no {found}: make test-spark-matrix fetches it")
+    return found
+
+
+@functools.cache
 def tables_home() -> pathlib.Path:
     """The directory with the jars of Delta and Iceberg in `jars`; fetched once. Raises Unavailable."""
-    target = CACHE / f"spark-{SPARK}-tables"
+    names = "" if TABLES_SPARK == SPARK else f"-{'-'.join(package.rpartition(':')[2] for package in TABLES)}"
+    target = CACHE / f"spark-{TABLES_SPARK}-tables{names}"
     if not target.exists():
-        made = pathlib.Path(tempfile.mkdtemp(prefix="tables-", dir=home().parent))
+        CACHE.mkdir(parents=True, exist_ok=True)
+        made = pathlib.Path(tempfile.mkdtemp(prefix="tables-", dir=CACHE))
         try:
-            _fetch_jars(made, TABLE_JARS)
+            if TABLES_SPARK == SPARK:
+                _fetch_jars(made, TABLE_JARS)
+            else:
+                _copy_jars(made, _pom_of(TABLES), ", ".join(TABLES), "-DincludeScope=runtime", f"-DincludeGroupIds={TABLE_GROUPS}")
             with contextlib.suppress(OSError):  # another process was first
                 made.rename(target)
         finally:
@@ -106,6 +129,7 @@ def s3_home() -> pathlib.Path:
 def s3_settings(endpoint: str) -> dict[str, str]:
     """The settings of a session whose `s3a:` is the server at an address, with the credentials of the environment."""
     return {
+        "spark.driver.extraClassPath": os.pathsep.join(f"{found / 'jars'}/*" for found in (home(), s3_home())),
         "spark.hadoop.fs.s3a.endpoint": endpoint,
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
@@ -114,20 +138,25 @@ def s3_settings(endpoint: str) -> dict[str, str]:
     }
 
 
+def table_jars() -> str:
+    """The jars of Delta and Iceberg as a setting `spark.jars`, without copies for executors. Raises Unavailable."""
+    return ",".join(f"local:{jar}" for jar in sorted((tables_home() / "jars").glob("*.jar")))
+
+
 def table_settings(warehouse: pathlib.Path) -> dict[str, str]:
-    """The settings of a session with Delta, with Iceberg as the catalog `lake`, and with S3A."""
-    return {
-        "spark.driver.extraClassPath": os.pathsep.join(
-            f"{found / 'jars'}/*" for found in (home(), tables_home(), s3_home())
-        ),
+    """The settings of a session with Delta, and with Iceberg as the catalog `lake`. Raises Unavailable."""
+    delta = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",  # 50 tasks for each look at a table without it
+    }
+    iceberg = {
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(warehouse),
         "spark.sql.catalog.lake.cache-enabled": "false",  # the tests read what the commands' own sessions write
-        "spark.databricks.delta.snapshotPartitions": "1",  # 50 tasks for each look at a table without it
     }
+    return {"spark.jars": table_jars()} | (delta if HAS_DELTA else {}) | (iceberg if HAS_ICEBERG else {})
 
 
 def _fetch(target: pathlib.Path) -> None:
@@ -149,13 +178,25 @@ def _fetch_jars(target: pathlib.Path, jars: Sequence[tuple[str, str, str]]) -> N
     _copy_jars(target, pom, ", ".join(name for _, name, _ in jars))
 
 
-def _copy_jars(target: pathlib.Path, pom: str, names: str) -> None:
+def _pom_of(packages: Sequence[str]) -> str:
+    """A POM that needs packages and what they need."""
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        for group, name, version in (package.split(":") for package in packages)
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>tests</groupId>'
+        f"<artifactId>tables</artifactId><version>1</version><dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def _copy_jars(target: pathlib.Path, pom: str, names: str, *options: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
     path = target / "pom.xml"
     path.write_text(pom)
-    copy = [maven, "-q", "-B", "-f", str(path), "dependency:copy-dependencies", f"-DoutputDirectory={target / 'jars'}"]
+    copy = [maven, "-q", "-B", "-f", str(path), "dependency:copy-dependencies", f"-DoutputDirectory={target / 'jars'}", *options]
     _run(copy, f"Maven could not fetch {names}")
 
 
@@ -169,16 +210,20 @@ class OfficialSpark:
     """One process with a session of Spark 4.0.0 (two cores unless `master` says otherwise), until `close`."""
 
     def __init__(
-        self, directory: pathlib.Path, master: str = "local[2]", conf: Mapping[str, str] | None = None
+        self,
+        directory: pathlib.Path,
+        master: str = "local[2]",
+        conf: Mapping[str, str] | None = None,
+        python: pathlib.Path | None = None,
     ) -> None:
-        found = home()
+        """`python`: the directory of another PySpark, which has no connector of its own."""
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         settings = {
             "spark.master": master,
             "spark.ui.enabled": "false",
             "spark.driver.memory": "1g",
-            "spark.driver.extraClassPath": f"{found / 'jars'}/*",
+            **({} if python else {"spark.driver.extraClassPath": f"{home() / 'jars'}/*"}),
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.session.timeZone": "UTC",
             "spark.local.dir": str(directory),
@@ -188,7 +233,7 @@ class OfficialSpark:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
         java = pathlib.Path(java_executable()).resolve().parents[1]
         environment |= {
-            "PYTHONPATH": os.pathsep.join(map(str, (found / "python", _TESTS.parent, _TESTS))),
+            "PYTHONPATH": os.pathsep.join(map(str, (python or home() / "python", _TESTS.parent, _TESTS))),
             "PYSPARK_PYTHON": sys.executable,
             "JAVA_HOME": str(java),
         }
@@ -232,7 +277,7 @@ class OfficialSpark:
         line = self._process.stdout.readline()
         if not line:
             self._log.seek(0)
-            raise RuntimeError(f"Spark {SPARK} ended: {self._log.read()[-2000:]}")
+            raise RuntimeError(f"Spark ended: {self._log.read()[-2000:]}")
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(answer["error"])
