@@ -257,18 +257,20 @@ _VERIFY = Command(
 
 EXPORT = Command(
     "export",
-    "Write records to Parquet, JSON or CSV files. The next run adds new records or resumes an interrupted run.",
+    "Write records to Parquet, JSON or CSV files, on Spark also to a table. The next run adds new records or resumes "
+    "an interrupted run.",
     options=(
         Option(
             "--to",
             "Target directory: parquet:DIR, json:DIR or csv:DIR; on Spark also of an object store, as "
-            "parquet:s3a://BUCKET/PATH.",
+            "parquet:s3a://BUCKET/PATH, or a table: delta:PATH or iceberg:TABLE.",
             value="URI",
             required=True,
         ),
         Option(
             "--partition-by",
-            "Create directories by date (UTC date of the timestamp), topic, both (separated by a comma), or none.",
+            "Create directories, or partitions of a table, by date (UTC date of the timestamp), topic, both (separated "
+            "by a comma), or none.",
             value="LIST",
             default="date",
         ),
@@ -280,7 +282,7 @@ EXPORT = Command(
         ),
         Option("--no-headers", "Leave out the headers of records."),
         Option("--round", "Save progress every N offsets.", value="N", type=java_long),
-        Option("--to-option", "Spark option of the file format.", value="KEY=VALUE", repeatable=True),
+        Option("--to-option", "Spark option of the file format or table.", value="KEY=VALUE", repeatable=True),
         *_SOURCE_OPTIONS,
     ),
     run=_job("export"),

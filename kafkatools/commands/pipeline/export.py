@@ -1,7 +1,9 @@
-"""kt pipeline export: write records to files in directories by date or topic; each run adds new records."""
+"""kt pipeline export: write records to files in directories by date or topic, or to a table; each run adds new
+records."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
@@ -15,16 +17,22 @@ from kafkatools.pipeline.uris import parse_sink
 if TYPE_CHECKING:
     from kafkatools.pipeline.jobs.export_state import Export, Exported
 
+_FORBIDDEN = ("path", "txnappid", "txnversion", "usermetadata", "overwriteschema", "replacewhere",
+              "partitionoverwritemode", "overwrite-mode")  # fmt: skip
+"""Lower-case names of options of tables that an export cannot have."""
+
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline export until all present records are exported. Returns FAILED if some were deleted before, else
     FINDINGS if damaged ranges were skipped. Raises UsageError."""
     from kafkatools.pipeline.jobs.export import run_export
+    from kafkatools.pipeline.jobs.export_tables import run_table_export
 
     with job_source.damage_reports() as reports:
-        export = export_of(console, args, {"reportPath": job_source.reports_of(reports, "records")})
+        options = {"reportPath": job_source.reports_of(reports, "records")}
+        export = export_of(console, args, options, has_tables=True)
         with session(console, args) as spark, spark_progress(console, spark, "Exporting"):
-            result = run_export(spark, export)
+            result = (run_table_export if export.sink.is_table else run_export)(spark, export)
         status = job_source.report_damages(console, reports)
     return print_exported(console, export, result, status)
 
@@ -37,29 +45,34 @@ def print_exported(console: Console, export: Export, result: Exported, status: E
         ends = [(*partition, end) for partition, end in sorted(result.ends.items())]
         job_source.print_rows(console, "exported", ("topic", "partition", "endOffset"), ends)
         job_source.print_rows(console, "export", ("sink", "rows", "files", "rounds"), [_total(export, result)])
+    elif result.rounds:
+        files = "" if export.sink.is_table else f" in {count_text(result.files, 'file')}"
+        rounds = count_text(result.rounds, "round")
+        console.note(f"{export.sink}: {count_text(result.rows, 'row')}{files} added ({rounds})")
     else:
-        sink, rows, files, rounds = _total(export, result)
-        console.note(
-            f"{sink}: {count_text(rows, 'row')} in {count_text(files, 'file')} added ({count_text(rounds, 'round')})"
-            if rounds
-            else f"{sink}: up to date"
-        )
+        console.note(f"{export.sink}: up to date")
     return ExitStatus.FAILED if result.deleted_ranges else status
 
 
-def _total(export: Export, result: Exported) -> tuple[str, int, int, int]:
-    return str(export.sink), result.rows, result.files, result.rounds
+def _total(export: Export, result: Exported) -> tuple[str, int, int | None, int]:
+    return str(export.sink), result.rows, None if export.sink.is_table else result.files, result.rounds
 
 
-def export_of(console: Console, args: Args, options: dict[str, str]) -> Export:
-    """Return the export that the options describe; `options` are added to those of the source. Raises UsageError, and
-    KafkaError or CommandError if the topic cannot be found."""
+def export_of(console: Console, args: Args, options: dict[str, str], *, has_tables: bool = False) -> Export:
+    """Return the export that the options describe; `options` are added to those of the source. `has_tables`: the target
+    may be a table. Raises UsageError, and KafkaError or CommandError if the topic cannot be found."""
     from kafkatools.pipeline.jobs.export_state import DEFAULT_ROUND, FORMATS, LAYOUTS, Export
 
     with usage():
         sink = parse_sink(args.to)
-    if sink.kind not in FORMATS:
-        raise UsageError(f"{args.to}: unsupported target; use {', '.join(f'{name}:DIR' for name in FORMATS)}")
+    if sink.is_table and not has_tables:
+        raise UsageError(f"--to {args.to} needs --engine spark")
+    if sink.kind not in FORMATS and not sink.is_table:
+        targets = [f"{name}:DIR" for name in FORMATS] + ["delta:PATH", "iceberg:TABLE"] * has_tables
+        raise UsageError(f"{args.to}: unsupported target; use {', '.join(targets)}")
+    sink_options = property_pairs(args.to_option, "to-option")
+    if sink.is_table:
+        _check_table_options(sink_options)
     layout = () if args.partition_by == "none" else tuple(name.strip() for name in args.partition_by.split(","))
     unknown = [name for name in layout if name not in LAYOUTS]
     if unknown:
@@ -73,9 +86,18 @@ def export_of(console: Console, args: Args, options: dict[str, str]) -> Export:
         sink,
         source.cluster,
         {**source.options, **headers, **options},
-        property_pairs(args.to_option, "to-option"),
+        sink_options,
         layout,
         args.where,
         args.text,
         args.round if args.has_option("round") else DEFAULT_ROUND,
     )
+
+
+def _check_table_options(options: Mapping[str, str]) -> None:
+    """Raise UsageError for an option that would replace rows or the marks of an export's commits."""
+    for name in options:
+        if name.lower() in _FORBIDDEN or name.lower().startswith("snapshot-property.kt-"):
+            raise UsageError(
+                f"--to-option {name}: an export only adds rows, and marks its commits itself; leave it out"
+            )

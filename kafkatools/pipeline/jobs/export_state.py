@@ -62,14 +62,22 @@ class Export:
 
 @dataclass
 class Exported:
-    """Rows, files and rounds that a run has added, and the next offset of each partition. `deleted_ranges` are offset
-    ranges that were deleted before their export."""
+    """Rows, files (of a table 0) and rounds that a run has added, and the next offset of each partition.
+    `deleted_ranges` are offset ranges that were deleted before their export."""
 
     rows: int = 0
     files: int = 0
     rounds: int = 0
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     deleted_ranges: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+
+
+def export_identity(export: Export) -> dict[str, object]:
+    """Return the settings that every run of an export must have in common."""
+    shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
+    options = {name.lower(): value for name, value in export.options.items()}
+    selection = {name: options.get(name) for name in _SELECTION_OPTIONS}
+    return {"source": str(export.source), "where": export.where, "dialect": export.dialect, **shape, **selection}
 
 
 def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
@@ -138,15 +146,6 @@ class ExportState:
                 raise PipelineError(f"{export.sink} cannot be created: {error.strerror}") from error
         return state
 
-    def _identity(self) -> dict[str, object]:
-        export = self.export
-        shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
-        options = {name.lower(): value for name, value in export.options.items()}
-        selection = {name: options.get(name) for name in _SELECTION_OPTIONS}
-        return {
-            "source": str(export.source), "where": export.where, "dialect": export.dialect, **shape, **selection,
-        }  # fmt: skip
-
     def _read(self) -> bool:
         """Read the state file; return False if there is none. Raises PipelineError."""
         data = read_bytes(self.path)
@@ -160,7 +159,7 @@ class ExportState:
             rows = [(TopicPartition(row["topic"], row["partition"]), row["end"]) for row in content["partitions"]]
         except (ValueError, KeyError, TypeError) as error:
             raise PipelineError(f"{self.path} is not the state of an export: {error}") from None
-        for name, value in self._identity().items():
+        for name, value in export_identity(self.export).items():
             if recorded.get(name) != value:
                 raise PipelineError(f"{self.export.sink} is an export with {name} {recorded.get(name)}, not {value}")
         self.ends, self._moving = dict(rows), moving
@@ -180,7 +179,12 @@ class ExportState:
         ]
         write_whole(
             self.path,
-            {"version": _VERSION, "export": self._identity(), "partitions": partitions, "moving": self._moving},
+            {
+                "version": _VERSION,
+                "export": export_identity(self.export),
+                "partitions": partitions,
+                "moving": self._moving,
+            },
         )
 
     def finish_move(self) -> int:

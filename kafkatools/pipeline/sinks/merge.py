@@ -89,18 +89,18 @@ def latest_rows(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
     origin = _origin(rows.columns)
     named = rows.select(
         *[
-            F.coalesce(F.col(_quoted(name)), F.raise_error(F.lit(_without_key(name)))).alias(name)
+            F.coalesce(F.col(quoted(name)), F.raise_error(F.lit(_without_key(name)))).alias(name)
             if name in keys
-            else F.col(_quoted(name))
+            else F.col(quoted(name))
             for name in rows.columns
         ]
     )
-    row = F.struct(*[F.col(_quoted(name)) for name in rows.columns])
-    of_partition = named.groupBy(*[F.col(_quoted(name)) for name in dict.fromkeys((*keys, *origin))]).agg(
+    row = F.struct(*[F.col(quoted(name)) for name in rows.columns])
+    of_partition = named.groupBy(*[F.col(quoted(name)) for name in dict.fromkeys((*keys, *origin))]).agg(
         F.max_by(row, F.col("offset")).alias("row"), F.count(F.lit(1)).alias(_COUNT)
     )
     order = F.struct(F.col("row.timestamp"), *[F.col(f"row.{name}") for name in origin])
-    of_key = of_partition.groupBy(*[F.col(_quoted(name)) for name in keys]).agg(
+    of_key = of_partition.groupBy(*[F.col(quoted(name)) for name in keys]).agg(
         F.max_by("row", order).alias("row"), F.sum(_COUNT).alias(_COUNT)
     )
     return of_key.select("row.*", _COUNT)
@@ -120,25 +120,26 @@ def _origin(columns: Sequence[str]) -> list[str]:
 
 def merge_statement(sink: Sink, columns: Sequence[str]) -> str:
     """Return the MERGE statement from the temporary view into the table; `columns` are those of the table's rows."""
-    same_key = " AND ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in sink.merge_by)
+    same_key = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in sink.merge_by)
     same_origin = " AND ".join(f"t.{name} = s.{name}" for name in _origin(columns))
     is_newer = f"CASE WHEN {same_origin} THEN s.offset > t.offset ELSE s.timestamp >= t.timestamp END"
-    names = ", ".join(_quoted(name) for name in columns)
-    values = ", ".join(f"s.{_quoted(name)}" for name in columns)
-    assignments = ", ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in columns)
+    names = ", ".join(quoted(name) for name in columns)
+    values = ", ".join(f"s.{quoted(name)}" for name in columns)
+    assignments = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in columns)
     return (
-        f"MERGE INTO {_table_name(sink.uri)} t USING {_VIEW} s ON {same_key} "
+        f"MERGE INTO {table_name(sink.uri)} t USING {_VIEW} s ON {same_key} "
         f"WHEN MATCHED AND s.{TOMBSTONE} AND ({is_newer}) THEN DELETE "
         f"WHEN MATCHED AND ({is_newer}) THEN UPDATE SET {assignments} "
         f"WHEN NOT MATCHED AND NOT s.{TOMBSTONE} THEN INSERT ({names}) VALUES ({values})"
     )
 
 
-def _table_name(uri: uris.Uri) -> str:
-    return uri.target if uri.kind == uris.ICEBERG else f"delta.{_quoted(uris.path_of(uri))}"
+def table_name(uri: uris.Uri) -> str:
+    """Return the name of a table in SQL."""
+    return uri.target if uri.kind == uris.ICEBERG else f"delta.{quoted(uris.path_of(uri))}"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -152,12 +153,12 @@ def _create(sink: Sink, rows: DataFrame) -> None:
 
 
 def _ensure_columns(spark: SparkSession, sink: Sink, columns: Sequence[str]) -> None:
-    present = {name.lower() for name in spark.table(_table_name(sink.uri)).columns}
+    present = {name.lower() for name in spark.table(table_name(sink.uri)).columns}
     missing = [name for name in columns if name.lower() not in present]
     if missing:
         optional = "" if {*_REQUIRED, *sink.merge_by} & set(missing) else ", or leave it out of the query"
         raise PipelineError(
-            f"{sink.uri} has no column {', '.join(missing)}: add it (ALTER TABLE {_table_name(sink.uri)} ADD COLUMN "
+            f"{sink.uri} has no column {', '.join(missing)}: add it (ALTER TABLE {table_name(sink.uri)} ADD COLUMN "
             f"...){optional}"
         )
 
