@@ -1,5 +1,7 @@
-"""Streams and merges into Delta and Iceberg tables, in one session of Spark: rows equal, none doubled. It is Spark 4.0.0
-unless KT_TEST_SPARK names another (`.ci/spark-matrix`)."""
+"""Streams and merges into Delta and Iceberg tables, in one session of Spark: rows equal, none doubled.
+
+It is Spark 4.0.0 unless KT_TEST_SPARK names another (`.ci/spark-matrix`).
+"""
 
 from __future__ import annotations
 
@@ -78,6 +80,33 @@ def run_there(spark: Any, words: list[str], directory: str) -> Any:
 
     ran = run_kt("pipeline", *words, cwd=directory)
     return [ran.status, ran.out, ran.err]
+
+
+def killed_there(spark: Any, words: list[str], directory: str, step: str) -> None:
+    """Runs in the process: an export that ends as if by a signal at a step of its first round."""
+    from support.kt import run_kt
+
+    from kafkatools.pipeline.jobs.export_tables import TableState
+
+    class Killed(BaseException):
+        """Ends a run as if by a signal."""
+
+    method = {"begun": "begin", "committed": "_finish", "finished": "_finish"}[step]
+    original = getattr(TableState, method)
+
+    def dying(self: Any, *arguments: Any) -> None:
+        if step != "committed":
+            original(self, *arguments)
+        raise Killed
+
+    setattr(TableState, method, dying)
+    try:
+        run_kt("pipeline", *words, cwd=directory)
+    except Killed:
+        return
+    finally:
+        setattr(TableState, method, original)
+    raise AssertionError("the run was not killed")
 
 
 def rows_there(spark: Any, uri: str, columns: str) -> Any:
@@ -160,6 +189,17 @@ def test_a_run_that_was_killed_before_its_commit_is_resumed(table: str, place: P
     assert "a run was interrupted while writing to delta:/elsewhere, which may hold part of its rows" in told
 
 
+def cut_off(manifest: pathlib.Path, uri: str, first: str) -> None:
+    """Give back the manifest of the first run, with the journal that the second run began with."""
+    manifest.write_text(first)
+    (source,) = json.loads(first)["sources"]
+    starts: dict[str, dict[str, int]] = {}
+    for row in source["partitions"]:
+        starts.setdefault(row["topic"], {})[str(row["partition"])] = row["end_offset"]
+    journal = {"streaming": uri, "batch": 0, "starts": [starts], "files": None, "started_ms": 0}
+    pathlib.Path(f"{manifest}.journal").write_text(json.dumps(journal))
+
+
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("is_merge", [False, True])
 def test_a_stream_that_repeats_its_last_batch_doubles_nothing(table: str, is_merge: bool, place: Place) -> None:
@@ -173,6 +213,7 @@ def test_a_stream_that_repeats_its_last_batch_doubles_nothing(table: str, is_mer
         *(("--merge-by", "key") if is_merge else ("--partition-by", "partition")),
     )  # fmt: skip
     place.kt(*words)
+    first = manifest.read_text()
     place.send(name, *[(f"k{at % 7}", None if at in (34, 36, 38) else f"v{at}") for at in range(20, 40)])
     place.kt(*words)
     before = place.rows(uri, "partition, offset")
@@ -186,10 +227,51 @@ def test_a_stream_that_repeats_its_last_batch_doubles_nothing(table: str, is_mer
 
     (place.directory / checkpoint / "commits" / "1").unlink()
     (place.directory / checkpoint / "commits" / ".1.crc").unlink()
+    cut_off(manifest, uri, first)
     place.kt(*words)
     assert place.rows(uri, "partition, offset") == before
-    assert json.loads(manifest.read_text())["sink"]["version"] == content["sink"]["version"], "no commit of the table"
+    again = json.loads(manifest.read_text())
+    assert (again["sink"], again["sources"]) == (content["sink"], content["sources"]), "all counted, and no commit"
+    cut_off(manifest, uri, first)
+    _, told = place.kt(*words)
+    assert "completing the manifest of a stream that was interrupted" in told
+    assert not pathlib.Path(f"{manifest}.journal").exists()
+    again, rows = json.loads(manifest.read_text()), None if is_merge else 40
+    assert again["sources"] == content["sources"]
+    assert again["sink"] == content["sink"] | {"rows": rows}, "a merge tells no rows"
+    place.kt("verify", str(manifest), "--bootstrap-server", place.bootstrap)
     if not is_merge:
         asked = place.kt(*(word.replace(checkpoint, "new") for word in words[:-4]), status=1)[1]
         expected = f"{uri} already exists, and there is no checkpoint in new; --mode append adds to it"
         assert asked.splitlines()[0] == expected
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_an_export_that_is_killed_anywhere_goes_on_and_adds_what_came_since(table: str, place: Place) -> None:
+    topic, uri = f"exported-{table[:5]}", place.table(table, "exported")
+    place.send(topic, *[(f"k{at}", f"v{at}") for at in range(12)], partition=0)
+    place.send(topic, *[(f"k{at}", f"v{at}") for at in range(12)], partition=1)
+    words = ["export", f"topic:{topic}", "--to", uri, "--round", "8", "--partition-by", "topic"]
+    for step in ("begun", "committed", "finished"):
+        place.spark4.call(
+            killed_there,
+            words=[*words, "--bootstrap-server", place.bootstrap], directory=str(place.directory), step=step,
+        )  # fmt: skip
+    _, told = place.kt(*words)
+    assert told.splitlines()[-1] == f"{uri}: 16 rows added (2 rounds)", "one was committed before"
+    all_rows = [[partition, offset] for partition in (0, 1) for offset in range(12)]
+    assert place.rows(uri, "partition, offset") == all_rows
+    place.send(topic, ("k", "new"), partition=1)
+    assert place.kt(*words)[1].splitlines()[-1] == f"{uri}: 1 row added (1 round)"
+    assert place.kt(*words)[1].splitlines()[-1] == f"{uri}: up to date"
+    assert place.rows(uri, "partition, offset") == [*all_rows, [1, 12]]
+    refused = place.kt(*words, "--where", "offset > 3", status=1)[1]
+    assert refused.splitlines()[-1] == f"{uri} is an export with where None, not offset > 3"
+
+
+def test_an_export_adds_nothing_to_a_table_that_is_no_export(place: Place) -> None:
+    place.send("plain", ("a", "1"))
+    uri = place.table(TABLES[0], "plain")
+    place.kt("run", "--from", "topic:plain", "--to", uri)
+    refused = place.kt("export", "topic:plain", "--to", uri, status=1)[1]
+    assert refused.splitlines()[-1] == f"{uri} is a table that is not an export; name a new one"

@@ -70,11 +70,13 @@ def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Pr
         progress.label = f"{count} records"
 
     if pipeline.manifest is not None:
-        from kafkatools.pipeline.run.recorded_run import run_recorded, stream_recorded
-
         if pipeline.is_streaming:
-            return stream_recorded(spark, pipeline, show, console.clock, show_count)
-        return run_recorded(spark, pipeline, show, console.clock)
+            from kafkatools.pipeline.run.recorded_stream import stream_recorded
+
+            return stream_recorded(spark, pipeline, show, console.clock, show_count, console.note)
+        from kafkatools.pipeline.run.recorded_run import run_recorded
+
+        return run_recorded(spark, pipeline, show, console.clock, console.note)
     if pipeline.is_streaming:
         from kafkatools.pipeline.run.stream import run_stream
 

@@ -2,9 +2,9 @@
 rows.
 
 Rules: a manifest is written at the end of a run, by an atomic rename; a failed run writes none, a stream stopped by
-Ctrl-C writes one. Before files are moved into a sink, a journal beside the manifest (`FILE.journal`) holds the future
-manifest and the list of moves; a run with --resume completes it. Neither file contains options that may be secret
-(`kafka.*` except the isolation level).
+Ctrl-C writes one, and that of a stream that failed or was killed is written at its next start. Before files are moved
+into a sink, a journal beside the manifest (`FILE.journal`) holds the future manifest and the list of moves; a run with
+--resume completes it. Neither file contains options that may be secret (`kafka.*` except the isolation level).
 """
 
 from __future__ import annotations
@@ -225,12 +225,12 @@ def merge(before: ManifestContent, now: ManifestContent) -> ManifestContent:
         source["partitions"] = merged_partitions(old["partitions"], source["partitions"])
         source["damages"] = old["damages"] + source["damages"]
         for key in _COUNTS:
-            source[key] = None if old[key] is None and source[key] is None else (old[key] or 0) + (source[key] or 0)
+            source[key] = _sum(old[key], source[key])
         source["files"] = source["files"] if source["files"] is not None else old["files"]
     sink, old_sink = now["sink"], before["sink"]
     if sink["files"] is not None:
         sink["files"] = (old_sink["files"] or []) + sink["files"]
-    sink["rows"] = None if sink["rows"] is None else (old_sink["rows"] or 0) + sink["rows"]
+    sink["rows"] = _sum(old_sink["rows"], sink["rows"])
     now["runs"] = before.get("runs", 1) + 1
     return now
 

@@ -1,4 +1,5 @@
-"""Runs with a manifest: resume where an earlier run ended, move output files into the sink at once, verify a manifest.
+"""Batch runs with a manifest: resume where an earlier run ended, move output files into the sink at once, verify a
+manifest.
 
 A run into a directory of files has three states. Before the journal, its files are in a hidden directory `_kt-...`.
 Once the journal exists the run counts as complete: a run with --resume moves the remaining files and writes the
@@ -28,6 +29,7 @@ from kafkatools.pipeline.run.batch import (
     Show,
     partition_rows,
     plain_errors,
+    reports_of,
     run_once,
     sink_mode,
 )
@@ -61,15 +63,21 @@ class Recording(NamedTuple):
     started_ms: int
 
 
-def run_recorded(spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clock) -> RunResult:
+Tell = Callable[[str], object]
+
+
+def run_recorded(
+    spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clock, tell: Tell = lambda _: None
+) -> RunResult:
     """Run a batch pipeline and write its manifest. With `pipeline.resume`, first complete an interrupted run from its
     journal; then, if the manifest exists and the mode is append or None, continue after its offsets. The result has
-    `is_skipped` if nothing new was written. Raises PipelineError."""
+    `is_skipped` if nothing new was written. `tell` is called with a line about an interrupted run. Raises
+    PipelineError."""
     with plain_errors():
         path = pipeline.manifest
         assert path is not None
         records.ensure_writable(path)
-        _settle_journal(spark, pipeline, path)
+        _settle_journal(spark, pipeline, path, tell)
         before = records.read_manifest(path) if pipeline.resume else None
         recording = Recording(path, records.identity(pipeline), before, clock, clock.wall_ms())
         if before is not None:
@@ -147,7 +155,7 @@ def _run_staged(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
         "staging": staging,
         "delete": [file.path for file in directory.files()] if mode == "overwrite" else [],
         "move": [file.path for file in files],
-        "manifest": _content(spark, pipeline, result, mode, recording, rows),
+        "manifest": manifest_content(spark, pipeline, result, mode, recording, rows),
     }
     records.write_whole(records.journal_path(recording.path), journal)
     _finish(directory, recording.path, journal)
@@ -165,7 +173,7 @@ def _finish(directory: Directory, manifest: str, journal: Journal) -> None:
     records.delete_journal(manifest)
 
 
-def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
+def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str, tell: Tell) -> None:
     """Complete an interrupted run from its journal, with --resume. Without a journal, and if the run left its table as
     it was, there is nothing to complete. Raises PipelineError without --resume if the rows of the run are written, and
     if the sink may hold rows of the run."""
@@ -173,6 +181,11 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
     if journal is None:
         return
     journal_path = records.journal_path(path)
+    if "streaming" in journal:
+        raise PipelineError(
+            f"{journal_path} belongs to a stream into {journal['streaming']}, which was interrupted; start the stream "
+            "again, which completes its manifest, or name another --manifest"
+        )
     if "writing" in journal:
         uri = pipeline.sink.uri
         if "version" not in journal or journal["writing"] != str(uri):
@@ -181,7 +194,8 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
                 "its rows; check the sink, then delete this file to write all rows again"
             )
         if journal["version"] == (version := _version_if_any(spark, uri)):
-            records.delete_journal(path)  # the run ended before the one commit that holds all of its rows
+            tell(f"{journal_path}: a run was interrupted before it changed {uri}; its rows are written now")
+            records.delete_journal(path)
             return
         raise PipelineError(
             f"{journal_path}: a run was interrupted while writing to {uri}, whose version has changed since, from "
@@ -190,6 +204,7 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str) -> None:
         )
     if not pipeline.resume:
         raise PipelineError(f"{journal_path}: a run was interrupted after its rows were written; --resume completes it")
+    tell(f"{journal_path}: completing a run that was interrupted after its rows were written")
     _finish(Directory(spark, journal["directory"]), path, journal)
 
 
@@ -216,7 +231,7 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     rows = {}
     if result.files:  # over Spark Connect, in a directory of this machine
         rows = file_rows(spark, pipeline, uris.path_of(uri), [file.path for file in result.files])
-    records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, rows))
+    records.write_whole(recording.path, manifest_content(spark, pipeline, result, mode, recording, rows))
     records.delete_journal(recording.path)
     return result
 
@@ -232,49 +247,10 @@ def _version_if_any(spark: SparkSession, uri: uris.Uri) -> int | None:
     return table_version(spark, uri) if table_exists(spark, uri) else None
 
 
-# -- Streams --
-
-
-def stream_recorded(
-    spark: SparkSession, pipeline: Pipeline, show: Show, clock: Clock, on_rows_read: Callable[[int], None] | None = None
-) -> RunResult:
-    """Run a streaming pipeline and write its manifest when the stream ends or is stopped; a failed stream writes none.
-    An existing manifest is continued, as the checkpoint is. Raises PipelineError; Stopped, after the manifest is
-    written, on KeyboardInterrupt.
-
-    `on_rows_read` is called with the total number of rows read.
-    """
-    from kafkatools.pipeline.run.stream import Stopped, run_stream
-
-    path = pipeline.manifest
-    assert path is not None
-    records.ensure_writable(path)
-    before = records.read_manifest(path)
-    if before is not None:
-        records.ensure_same(path, before, pipeline)
-    recording = Recording(path, records.identity(pipeline), before, clock, clock.wall_ms())
-    try:
-        result = run_stream(spark, pipeline, show, on_rows_read)
-    except Stopped as stopped:
-        _write_streamed(spark, pipeline, stopped.result, recording)
-        raise
-    _write_streamed(spark, pipeline, result, recording)
-    return result
-
-
-def _write_streamed(spark: SparkSession, pipeline: Pipeline, result: RunResult, recording: Recording) -> None:
-    with plain_errors():
-        rows = {}
-        if result.files:
-            rows = file_rows(spark, pipeline, uris.path_of(pipeline.sink.uri), [file.path for file in result.files])
-        mode = MERGE if pipeline.sink.merge_by else "append"
-        records.write_whole(recording.path, _content(spark, pipeline, result, mode, recording, rows))
-
-
 # -- Content --
 
 
-def _content(
+def manifest_content(
     spark: SparkSession,
     pipeline: Pipeline,
     result: RunResult,
@@ -359,13 +335,19 @@ def verify_manifest(
 def _verify_records(spark: SparkSession, recorded: SourceContent, source: Source, reports: str) -> list[Difference]:
     if not any(row["first_offset"] is not None for row in recorded["partitions"]):
         return []
-    target = f"{reports}/{source.name}"
+    read_again(spark, source, records.range_options(recorded), reports)
+    present = partition_rows(read_reports(reports_of(reports, source)))
+    return records.partition_differences(recorded["uri"], recorded["partitions"], present)
+
+
+def read_again(spark: SparkSession, source: Source, ranges: Mapping[str, str], reports: str) -> None:
+    """Read the records of a Kafka source within the options `ranges`, at the isolation level of a run, for the readers'
+    reports below `reports`. Spark's exceptions pass through."""
     isolation = {key: value for key, value in source.options.items() if key.lower() in ISOLATION_OPTIONS}
-    options = {**isolation, **records.range_options(recorded), "reportPath": target, "decodeRecords": "true"}
+    options = {**isolation, **ranges, "reportPath": reports_of(reports, source), "decodeRecords": "true"}
     uri = source.uri if source.uri.kind == uris.LOG else source.uri._replace(target="")
     table = uris.read_source(spark, uri, options, source.cluster, "offset bigint")
     table.write.format("noop").mode("overwrite").save()
-    return records.partition_differences(recorded["uri"], recorded["partitions"], partition_rows(read_reports(target)))
 
 
 def _verify_files(spark: SparkSession, recorded: SourceContent, source: Source) -> list[Difference]:

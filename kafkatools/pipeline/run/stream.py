@@ -83,14 +83,14 @@ def run_stream(
             sources = [_source_result(pipeline, source, reports, counts) for source in pipeline.sources]
             files = None
             if directory is not None and directory.is_visible:
-                files = [file for file in _committed_files(spark, directory) if file not in before]
+                files = [file for file in committed_files(spark, directory) if file not in before]
             result = RunResult(sources, str(pipeline.sink.uri), counts.rows, files)
         if stop is not None:
             raise Stopped(result) from stop
         return result
 
 
-def _committed_files(spark: SparkSession, directory: Directory) -> list[SinkFile]:
+def committed_files(spark: SparkSession, directory: Directory) -> list[SinkFile]:
     """Return the files of committed micro-batches according to the log of Spark's file sink; none if there is no log.
     Files of an interrupted micro-batch may still be in the directory."""
     log = "_spark_metadata"
@@ -269,14 +269,14 @@ def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Co
     result = read_reported(source, reports)
     result.records = counts.read_of[at] if at < len(counts.read_of) else 0
     if source.uri.is_kafka and not result.partitions and at < len(counts.offsets):
-        result.partitions = _partition_progress(*counts.offsets[at])
+        result.partitions = partition_progress(*counts.offsets[at])
     for part in ("key", "value"):
         if getattr(source, part) is not None and not pipeline.strict:
             setattr(result, f"bad_{part}s", metrics.get(f"__kt_bad_{part}", 0))
     return result
 
 
-def _partition_progress(
+def partition_progress(
     starts: Mapping[str, Mapping[str, int]], ends: Mapping[str, Mapping[str, int]]
 ) -> list[PartitionContent]:
     """Build manifest entries from Spark's offsets alone: `first_offset` is the start offset (None if unknown); the last

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import is_connected, plain_error
-from kafkatools.pipeline.storage import local_path
+from kafkatools.pipeline.storage import local_path, read_bytes
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject, JVMView
@@ -71,6 +71,24 @@ class Directory:
         """Return the paths of all files below a subdirectory, hidden ones too; empty if it does not exist or is not
         visible. Raises PipelineError if it cannot be listed."""
         return [file.path for file in self._list_files(f"{self.path}/{below}")]
+
+    def read_text(self, name: str) -> str | None:
+        """Return the content of a small UTF-8 file; None if it does not exist or is not visible. Raises PipelineError
+        if it cannot be read."""
+        if self._system is None:
+            data = None if self._local is None else read_bytes(os.path.join(self._local, name))
+            return None if data is None else data.decode()
+        path = self._hadoop(f"{self.path}/{name}")
+        try:
+            if not self._system.exists(path):
+                return None
+            stream = self._system.open(path)
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+        except Exception as error:
+            raise PipelineError(f"{self.path}/{name}: {plain_error(error)}") from error
 
     def _list_files(self, root: str) -> list[SinkFile]:
         """List a directory, with up to ten attempts while files disappear, as those of stopping tasks do. Raises

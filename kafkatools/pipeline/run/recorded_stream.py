@@ -1,0 +1,237 @@
+"""Streams with a manifest, and the manifest of a stream that was killed.
+
+Rules: a stream writes its manifest when it ends. While it runs, the journal beside the manifest says where it began.
+The next start after a kill finds the journal, reads from the checkpoint which micro-batches were committed since, reads
+their records again for counts and checksums, and completes the manifest before the stream goes on. What cannot be
+counted any more is None: rows of a merge or a topic, and records that were deleted since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from kafkatools.core.clock import Clock
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.pipeline import uris
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.jobs.offsets import range_options
+from kafkatools.pipeline.run import manifest as records
+from kafkatools.pipeline.run.batch import (
+    MERGE,
+    RunResult,
+    Show,
+    SourceResult,
+    plain_errors,
+    read_reported,
+    reports_directory,
+)
+from kafkatools.pipeline.run.recorded_run import Recording, file_rows, manifest_content, read_again
+from kafkatools.pipeline.run.session import plain_error
+from kafkatools.pipeline.run.spec import Pipeline, Source
+from kafkatools.pipeline.run.stream import Stopped, committed_files, partition_progress, run_stream
+from kafkatools.pipeline.run.stream_progress import SourceOffsets, StreamProgress
+from kafkatools.pipeline.sinks.files import Directory, SinkFile
+from kafkatools.pipeline.types import Journal, ManifestContent
+
+Tell = Callable[[str], object]
+
+
+def stream_recorded(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    show: Show,
+    clock: Clock,
+    on_rows_read: Callable[[int], None] | None = None,
+    tell: Tell = lambda _: None,
+) -> RunResult:
+    """Run a streaming pipeline and write its manifest when the stream ends or is stopped; that of a failed stream is
+    written at its next start. An existing manifest is continued, as the checkpoint is. Raises PipelineError; Stopped,
+    after the manifest is written, on KeyboardInterrupt.
+
+    `on_rows_read` is called with the total number of rows read, `tell` with a line if a manifest has to be completed.
+    """
+    path = pipeline.manifest
+    assert path is not None
+    records.ensure_writable(path)
+    before = records.read_manifest(path)
+    if before is not None:
+        records.ensure_same(path, before, pipeline)
+    with plain_errors():
+        recorder = _Recorder(spark, pipeline, path, clock, before)
+        recorder.complete(tell)
+        recorder.begin()
+
+    def rows_read(count: int) -> None:
+        recorder.note_beginning()
+        if on_rows_read is not None:
+            on_rows_read(count)
+
+    try:
+        result = run_stream(spark, pipeline, show, rows_read)
+    except Stopped as stopped:
+        recorder.end(stopped.result)
+        raise
+    recorder.end(result)
+    return result
+
+
+class _Recorder:
+    """The manifest of a stream and the journal beside it."""
+
+    def __init__(
+        self, spark: SparkSession, pipeline: Pipeline, path: str, clock: Clock, before: ManifestContent | None
+    ) -> None:
+        self._spark, self._pipeline, self._path, self._clock = spark, pipeline, path, clock
+        self._before = before
+        self._progress = StreamProgress(spark, pipeline)
+        self._journal: Journal = {}
+
+    def complete(self, tell: Tell) -> None:
+        """Complete the manifest of a stream that was killed. Raises PipelineError if the journal is that of another
+        run."""
+        journal = records.read_journal(self._path)
+        if journal is None:
+            return
+        if journal.get("streaming") != str(self._pipeline.sink.uri):
+            other = journal.get("streaming") or journal.get("writing") or journal.get("directory")
+            raise PipelineError(
+                f"{records.journal_path(self._path)}: another run was interrupted while writing to {other}; complete "
+                "it, or name another --manifest"
+            )
+        committed = _committed(self._progress, journal, self._pipeline, self._before)
+        if committed is None:
+            return
+        tell(f"{self._path}: completing the manifest of a stream that was interrupted")
+        files = self._new_files(journal)
+        rows = self._progress.rows_written(journal["batch"] + 1, committed.batch)
+        with reports_directory(self._pipeline) as reports:
+            sources = [
+                _read_source(self._spark, source, reports, starts, ends)
+                for source, starts, ends in zip(self._pipeline.sources, committed.starts, committed.ends, strict=False)
+            ]
+        result = RunResult(sources, str(self._pipeline.sink.uri), rows, files)
+        self._before = self._write(result, journal["started_ms"])
+
+    def begin(self) -> None:
+        """Write the journal of a stream that is about to start."""
+        if not self._progress.is_visible:
+            return
+        number = self._progress.last_committed()
+        planned = self._progress.planned(number) if number >= 0 else None
+        files = self._committed_files()
+        self._journal = {
+            "streaming": str(self._pipeline.sink.uri),
+            "batch": number,
+            "starts": None if planned is None else planned.ends,
+            "files": None if files is None else [file.path for file in files],
+            "started_ms": self._clock.wall_ms(),
+        }
+        records.write_whole(records.journal_path(self._path), self._journal)
+
+    def note_beginning(self) -> None:
+        """Note where a new stream began, as soon as its first micro-batch is planned."""
+        if not self._journal or self._journal["starts"] is not None or self._journal["batch"] >= 0:
+            return
+        planned = self._progress.planned(0)
+        if planned is not None:
+            self._journal["starts"] = planned.beginnings
+            records.write_whole(records.journal_path(self._path), self._journal)
+
+    def end(self, result: RunResult) -> None:
+        """Write the manifest and delete the journal."""
+        with plain_errors():
+            self._write(result, self._journal.get("started_ms", self._clock.wall_ms()))
+            records.delete_journal(self._path)
+
+    def _write(self, result: RunResult, started_ms: int) -> ManifestContent:
+        rows = {}
+        if result.files:
+            directory = uris.path_of(self._pipeline.sink.uri)
+            rows = file_rows(self._spark, self._pipeline, directory, [file.path for file in result.files])
+        if result.files is not None and result.rows is None:
+            result = replace(result, rows=sum(rows.values()))
+        mode = MERGE if self._pipeline.sink.merge_by else "append"
+        recording = Recording(self._path, records.identity(self._pipeline), self._before, self._clock, started_ms)
+        content = manifest_content(self._spark, self._pipeline, result, mode, recording, rows)
+        records.write_whole(self._path, content)
+        return content
+
+    def _committed_files(self) -> list[SinkFile] | None:
+        uri = self._pipeline.sink.uri
+        directory = Directory(self._spark, uris.path_of(uri)) if uri.is_file else None
+        return None if directory is None or not directory.is_visible else committed_files(self._spark, directory)
+
+    def _new_files(self, journal: Journal) -> list[SinkFile] | None:
+        files = self._committed_files()
+        if files is None:
+            return None
+        old = [] if self._before is None else [file["path"] for file in self._before["sink"]["files"] or ()]
+        return [file for file in files if file.path not in {*old, *(journal["files"] or ())}]
+
+
+class _Committed(NamedTuple):
+    """The last committed micro-batch of a stream that was killed, and the offsets of each source before and after it,
+    empty if unknown."""
+
+    batch: int
+    starts: list[SourceOffsets]
+    ends: list[SourceOffsets]
+
+
+def _committed(
+    progress: StreamProgress, journal: Journal, pipeline: Pipeline, before: ManifestContent | None
+) -> _Committed | None:
+    """Return what a stream has committed since its journal. None if that is nothing, if Spark has deleted its offsets,
+    or if the manifest has it already, since the kill came after the manifest."""
+    last = progress.last_committed()
+    planned = progress.planned(last) if last > journal["batch"] else None
+    if planned is None:
+        return None
+    starts: list[SourceOffsets] | None = journal["starts"]
+    if starts is None:
+        first = progress.planned(0) if journal["batch"] < 0 else None
+        starts = [] if first is None else first.beginnings
+    old = {} if before is None else {source["name"]: source["partitions"] for source in before["sources"]}
+    began = []
+    for number, source in enumerate(pipeline.sources):
+        offsets = {topic: {**partitions} for topic, partitions in (starts[number : number + 1] or [{}])[0].items()}
+        for row in old.get(source.name, ()):
+            partitions = offsets.setdefault(row["topic"], {})
+            partitions[str(row["partition"])] = max(partitions.get(str(row["partition"]), 0), row["end_offset"])
+        began.append(offsets)
+    committed = _Committed(last, began, planned.ends)
+    return committed if any(map(_ranges, committed.starts, committed.ends)) else None
+
+
+def _ranges(starts: SourceOffsets, ends: SourceOffsets) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the offset ranges that are not empty. A partition without a start appeared later and began at 0."""
+    ranges = {
+        TopicPartition(topic, int(partition)): (starts.get(topic, {}).get(partition, 0), end)
+        for topic, partitions in ends.items()
+        for partition, end in partitions.items()
+    }
+    return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
+
+
+def _read_source(
+    spark: SparkSession, source: Source, reports: str, starts: SourceOffsets, ends: SourceOffsets
+) -> SourceResult:
+    """Read the records between the offsets again and count them. Without counts if the start is unknown, or if records
+    were deleted since."""
+    uncounted = SourceResult(source.name, str(source.uri), None, partition_progress(starts, ends))
+    if not source.uri.is_kafka or not starts:
+        return uncounted
+    ranges = _ranges(starts, ends)
+    if not ranges:
+        return SourceResult(source.name, str(source.uri), 0)
+    try:
+        read_again(spark, source, {**range_options(ranges), "failOnDataLoss": "true"}, reports)
+    except Exception as error:
+        if "failOnDataLoss" not in plain_error(error):
+            raise
+        return uncounted
+    return read_reported(source, reports)

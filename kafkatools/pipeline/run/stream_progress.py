@@ -1,0 +1,143 @@
+"""What a stream has committed according to its checkpoint and its sink, for the manifest of a stream that was killed.
+
+Rules: Spark plans a micro-batch in `offsets/N` of the checkpoint and notes its end in `commits/N`. A batch with the
+second file is committed. Sinks with a log of their own (files, appends to Delta) skip a repeated batch that they have,
+without reading it, so for them the sink's log counts too. Any other repeated batch is read and counted again. Spark
+deletes all but the last hundred batches, so that the start of a stream has to be noted while it is there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafkatools.core.json_values import JsonValue
+from kafkatools.pipeline import uris
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.spec import Pipeline
+from kafkatools.pipeline.sinks.files import Directory
+from kafkatools.pipeline.sinks.merge import table_name
+from kafkatools.pipeline.sinks.table_versions import refresh
+from kafkatools.pipeline.sources.live import offsets as live_offsets
+
+SourceOffsets = dict[str, dict[str, int]]
+"""Offsets by topic and partition number as text, as in Spark's JSON."""
+
+_LOG_VERSION = "v1"
+_SINK_LOG = "_spark_metadata"
+
+
+class Planned(NamedTuple):
+    """The end offsets of a micro-batch for each source of the pipeline, and where the stream began, which only the
+    first batch has. A source that is no topic has no offsets: its entry is empty."""
+
+    ends: list[SourceOffsets]
+    beginnings: list[SourceOffsets]
+
+
+class StreamProgress:
+    """The micro-batches of a stream. Raises PipelineError if the checkpoint cannot be read."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline) -> None:
+        assert pipeline.checkpoint is not None
+        self._spark, self._pipeline = spark, pipeline
+        self._checkpoint = Directory(spark, uris.absolute(pipeline.checkpoint))
+
+    @property
+    def is_visible(self) -> bool:
+        """Return whether the checkpoint can be read here; False for a remote one over Spark Connect."""
+        return self._checkpoint.is_visible
+
+    def last_committed(self) -> int:
+        """Return the number of the last micro-batch that will not be read again, -1 if there is none."""
+        return max([*self._numbers("commits"), self._last_of_sink()], default=-1)
+
+    def planned(self, number: int) -> Planned | None:
+        """Return the offsets of a micro-batch; None if Spark has deleted them, or writes a format unknown here."""
+        text = self._checkpoint.read_text(f"offsets/{number}")
+        lines = [] if text is None else text.splitlines()
+        if len(lines) < 2 or lines[0] != _LOG_VERSION:
+            return None
+        values = [_parsed(line) for line in lines[2:]]
+        return Planned([_offsets(value) for value in values], [_beginning(value) for value in values])
+
+    def rows_written(self, first: int, last: int) -> int | None:
+        """Return how many rows the micro-batches from `first` to `last` have appended to a table, by its commits. None
+        if they do not tell: for merges, for other sinks, and if the table has forgotten one of them."""
+        kind, is_merge = self._pipeline.sink.uri.kind, bool(self._pipeline.sink.merge_by)
+        if is_merge or kind not in uris.TABLE_FORMATS or self._query_id() is None:
+            return None
+        rows = self._commits().where(f"CAST(batch AS BIGINT) BETWEEN {first} AND {last}").collect()
+        known = {int(row["batch"]): int(row["rows"] or 0) for row in rows}
+        return sum(known.values()) if known.keys() >= {*range(first, last + 1)} else None
+
+    def _last_of_sink(self) -> int:
+        sink = self._pipeline.sink
+        if sink.uri.is_file:
+            names = Directory(self._spark, uris.path_of(sink.uri)).log_names(_SINK_LOG)
+            return max(
+                (int(number) for name in names if (number := name.removesuffix(".compact")).isdigit()), default=-1
+            )
+        if sink.uri.kind != uris.DELTA or sink.merge_by or not self._numbers("offsets") or self._query_id() is None:
+            return -1
+        found = self._commits().agg(F.max(F.col("batch").cast("long"))).collect()[0][0]
+        return -1 if found is None else int(found)
+
+    def _numbers(self, log: str) -> list[int]:
+        return [int(name) for name in self._checkpoint.log_names(log) if name.isdigit()]
+
+    def _query_id(self) -> str | None:
+        text = self._checkpoint.read_text("metadata")
+        return None if text is None else str(json.loads(text)["id"])
+
+    def _commits(self) -> DataFrame:
+        """Return the number and the rows of each micro-batch of this stream that the table knows."""
+        uri, query_id = self._pipeline.sink.uri, self._query_id()
+        try:
+            if uri.kind == uris.DELTA:
+                history = self._spark.sql(f"DESCRIBE HISTORY {table_name(uri)}")
+                about, metrics = F.col("operationParameters"), F.col("operationMetrics")
+                named = history.select(
+                    about["queryId"].alias("query"),
+                    about["epochId"].alias("batch"),
+                    metrics["numOutputRows"].alias("rows"),
+                )
+            else:
+                refresh(self._spark, uri)
+                about = F.col("summary")
+                named = self._spark.table(f"{uri.target}.snapshots").select(
+                    about["spark.sql.streaming.queryId"].alias("query"),
+                    about["spark.sql.streaming.epochId"].alias("batch"),
+                    about["added-records"].alias("rows"),
+                )
+        except PySparkException:  # there is no table yet
+            return self._spark.createDataFrame([], "query string, batch string, rows string")
+        return named.where(F.trim("query", F.lit('"')).eqNullSafe(query_id or "")).withColumn(
+            "batch", F.trim("batch", F.lit('"'))
+        )
+
+
+def _parsed(line: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(line)
+    except ValueError:
+        return None  # "-": the source had no offset yet
+    return value
+
+
+def _offsets(value: JsonValue) -> SourceOffsets:
+    if not isinstance(value, dict):
+        return {}
+    try:
+        return live_offsets.to_json(live_offsets.from_json(value))
+    except PipelineError:  # a source of files has a log of its own
+        return {}
+
+
+def _beginning(value: JsonValue) -> SourceOffsets:
+    began = live_offsets.beginning_of(value) if isinstance(value, dict) else None
+    return {} if began is None else _offsets(dict(began))
