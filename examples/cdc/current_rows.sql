@@ -1,10 +1,9 @@
-SELECT after.id, after.name, after.email, changed_at
-FROM (
-  SELECT
-    value.payload.op AS op,
-    value.payload.after AS after,
-    timestamp_millis(value.payload.ts_ms) AS changed_at,
-    row_number() OVER (PARTITION BY key ORDER BY offset DESC) AS age
-  FROM input
-)
-WHERE age = 1 AND op IN ('c', 'u', 'r')
+SELECT
+  key.payload.id AS id,
+  value.payload.after.name AS name,
+  value.payload.after.email AS email,
+  timestamp_millis(value.payload.ts_ms) AS changed_at,
+  partition, offset, timestamp,
+  tombstone OR value.payload.op = 'd' AS tombstone
+FROM input
+WHERE tombstone OR value.payload.op IS NOT NULL
