@@ -103,7 +103,8 @@ def tables_home() -> pathlib.Path:
             if TABLES_SPARK == SPARK:
                 _fetch_jars(made, TABLE_JARS)
             else:
-                _copy_jars(made, _pom_of(TABLES), ", ".join(TABLES), "-DincludeScope=runtime", f"-DincludeGroupIds={TABLE_GROUPS}")
+                options = ("-DincludeScope=runtime", f"-DincludeGroupIds={TABLE_GROUPS}")
+                _copy_jars(made, _pom_of(TABLES), ", ".join(TABLES), *options)
             with contextlib.suppress(OSError):  # another process was first
                 made.rename(target)
         finally:
@@ -196,8 +197,8 @@ def _copy_jars(target: pathlib.Path, pom: str, names: str, *options: str) -> Non
         raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
     path = target / "pom.xml"
     path.write_text(pom)
-    copy = [maven, "-q", "-B", "-f", str(path), "dependency:copy-dependencies", f"-DoutputDirectory={target / 'jars'}", *options]
-    _run(copy, f"Maven could not fetch {names}")
+    copy = [maven, "-q", "-B", "-f", str(path), "dependency:copy-dependencies", f"-DoutputDirectory={target / 'jars'}"]
+    _run([*copy, *options], f"Maven could not fetch {names}")
 
 
 def _run(command: list[str], problem: str) -> None:
