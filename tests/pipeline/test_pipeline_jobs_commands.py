@@ -139,8 +139,10 @@ def test_export_adds_what_came_since(place: Place) -> None:
     assert place.run(*words, server=True).err == "csv:exported: up to date\n"
     texts = [path.read_text() for path in (place.directory / "exported" / "topic=growing").glob("*.csv")]
     assert sum(text.count("\n") - 1 for text in texts) == len(KEYS) and any("late,,v99" in text for text in texts)
-    refused = place.run("export", "topic:growing", "--to", "delta:x", status=2, server=True)
+    refused = place.run("export", "topic:growing", "--to", "orc:x", status=2, server=True)
     assert "parquet:DIR" in refused.err
+    refused = place.run("export", "topic:growing", "--to", "delta:x", status=1, server=True)
+    assert refused.err.startswith("delta:x needs Spark's package for delta, which is not loaded; add")
 
 
 def test_replay(place: Place) -> None:

@@ -189,15 +189,15 @@ def test_a_run_that_was_killed_before_its_commit_is_resumed(table: str, place: P
     assert "a run was interrupted while writing to delta:/elsewhere, which may hold part of its rows" in told
 
 
-def cut_off(manifest: pathlib.Path, uri: str, first: str) -> None:
+def cut_off(manifest: pathlib.Path, uri: str, checkpoint: pathlib.Path, first: str) -> None:
     """Give back the manifest of the first run, with the journal that the second run began with."""
     manifest.write_text(first)
     (source,) = json.loads(first)["sources"]
     starts: dict[str, dict[str, int]] = {}
     for row in source["partitions"]:
         starts.setdefault(row["topic"], {})[str(row["partition"])] = row["end_offset"]
-    journal = {"streaming": uri, "batch": 0, "starts": [starts], "files": None, "started_ms": 0}
-    pathlib.Path(f"{manifest}.journal").write_text(json.dumps(journal))
+    journal = {"streaming": uri, "checkpoint": str(checkpoint), "batch": 0, "starts": [starts], "files": None}
+    pathlib.Path(f"{manifest}.journal").write_text(json.dumps({**journal, "started_ms": 0}))
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -227,12 +227,12 @@ def test_a_stream_that_repeats_its_last_batch_doubles_nothing(table: str, is_mer
 
     (place.directory / checkpoint / "commits" / "1").unlink()
     (place.directory / checkpoint / "commits" / ".1.crc").unlink()
-    cut_off(manifest, uri, first)
+    cut_off(manifest, uri, place.directory / checkpoint, first)
     place.kt(*words)
     assert place.rows(uri, "partition, offset") == before
     again = json.loads(manifest.read_text())
     assert (again["sink"], again["sources"]) == (content["sink"], content["sources"]), "all counted, and no commit"
-    cut_off(manifest, uri, first)
+    cut_off(manifest, uri, place.directory / checkpoint, first)
     _, told = place.kt(*words)
     assert "completing the manifest of a stream that was interrupted" in told
     assert not pathlib.Path(f"{manifest}.journal").exists()

@@ -14,6 +14,7 @@ import uuid
 import zlib
 from collections.abc import Callable
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -23,6 +24,7 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.export import shape_rows
 from kafkatools.pipeline.jobs.export_state import Export, Exported, export_identity, lost_ranges, next_ranges
 from kafkatools.pipeline.jobs.offsets import Ranges, offsets_of, read_ranges
+from kafkatools.pipeline.run.batch import unreadable
 from kafkatools.pipeline.run.session import is_connected
 from kafkatools.pipeline.sinks.merge import quoted, table_name
 from kafkatools.pipeline.sinks.table_versions import refresh, table_exists
@@ -38,6 +40,13 @@ def run_table_export(
 ) -> Exported:
     """Finish the round of an interrupted run, then export the offsets available now that are not exported yet, in
     rounds. `after_round` is called with the progress after each round. Returns the sums. Raises PipelineError."""
+    try:
+        return _run_rounds(spark, export, after_round)
+    except PySparkException as error:
+        raise PipelineError(unreadable(export.sink, error)) from error
+
+
+def _run_rounds(spark: SparkSession, export: Export, after_round: Callable[[Exported], object] | None) -> Exported:
     if is_connected(spark):
         raise PipelineError(f"An export into {export.sink} does not work over Spark Connect: use another --master")
     state = TableState(spark, export)

@@ -270,7 +270,7 @@ def open_table(opening: Opening, source: Source) -> Table:
     except PipelineError:
         raise
     except Exception as error:
-        raise PipelineError(_unreadable(source.uri, error)) from error
+        raise PipelineError(unreadable(source.uri, error)) from error
     return _decode(opening, source, table)
 
 
@@ -328,7 +328,8 @@ def _plan(opening: Opening, source: Source, part: str, how: Decoding) -> decodin
     return plan
 
 
-def _unreadable(uri: uris.Uri, error: Exception) -> str:
+def unreadable(uri: uris.Uri, error: Exception) -> str:
+    """Return the text of Spark's error about a source or sink, with the package that it lacks."""
     text = plain_error(error)
     if uri.kind in uris.TABLE_FORMATS and ("DefaultSource" in text or "Failed to find the data source" in text):
         return uris.missing_package(uri)
@@ -480,7 +481,7 @@ def sink_mode(spark: SparkSession, sink: Sink) -> tuple[str, bool]:
         try:
             has_content = table_exists(spark, uri)
         except Exception as error:
-            raise PipelineError(_unreadable(uri, error)) from error
+            raise PipelineError(unreadable(uri, error)) from error
     else:
         has_content = uri.kind not in (uris.TOPIC, uris.CONSOLE) and Directory(spark, uris.path_of(uri)).exists()
     if sink.merge_by:
@@ -500,7 +501,7 @@ def write_table(
         try:
             return merge_rows(spark, sink, table), None
         except Exception as error:
-            raise PipelineError(_unreadable(sink.uri, error)) from error
+            raise PipelineError(unreadable(sink.uri, error)) from error
     row_count = Observation()
     table = table.observe(row_count, F.count(F.lit(1)).alias(ROWS))
     directory = Directory(spark, path or uris.path_of(sink.uri)) if sink.uri.is_file else None
@@ -508,7 +509,7 @@ def write_table(
     try:
         _save(sink, mode, table, path)
     except Exception as error:
-        raise PipelineError(_unreadable(sink.uri, error)) from error
+        raise PipelineError(unreadable(sink.uri, error)) from error
     files = None
     if directory is not None and directory.is_visible:
         files = [file for file in directory.files() if file not in before]

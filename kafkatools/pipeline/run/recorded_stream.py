@@ -18,7 +18,7 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.jobs.offsets import range_options
+from kafkatools.pipeline.jobs.offsets import offsets_of_topics, range_options
 from kafkatools.pipeline.run import manifest as records
 from kafkatools.pipeline.run.batch import (
     MERGE,
@@ -30,7 +30,6 @@ from kafkatools.pipeline.run.batch import (
     reports_directory,
 )
 from kafkatools.pipeline.run.recorded_run import Recording, file_rows, manifest_content, read_again
-from kafkatools.pipeline.run.session import plain_error
 from kafkatools.pipeline.run.spec import Pipeline, Source
 from kafkatools.pipeline.run.stream import Stopped, committed_files, partition_progress, run_stream
 from kafkatools.pipeline.run.stream_progress import SourceOffsets, StreamProgress
@@ -87,6 +86,7 @@ class _Recorder:
     ) -> None:
         self._spark, self._pipeline, self._path, self._clock = spark, pipeline, path, clock
         self._before = before
+        self._checkpoint = uris.absolute(str(pipeline.checkpoint))
         self._progress = StreamProgress(spark, pipeline)
         self._journal: Journal = {}
 
@@ -96,11 +96,12 @@ class _Recorder:
         journal = records.read_journal(self._path)
         if journal is None:
             return
-        if journal.get("streaming") != str(self._pipeline.sink.uri):
+        if journal.get("streaming") != str(self._pipeline.sink.uri) or journal["checkpoint"] != self._checkpoint:
             other = journal.get("streaming") or journal.get("writing") or journal.get("directory")
+            checkpoint = f" with --checkpoint {journal['checkpoint']}" if "checkpoint" in journal else ""
             raise PipelineError(
-                f"{records.journal_path(self._path)}: another run was interrupted while writing to {other}; complete "
-                "it, or name another --manifest"
+                f"{records.journal_path(self._path)}: another run was interrupted while writing to {other}"
+                f"{checkpoint}; complete it, or name another --manifest"
             )
         committed = _committed(self._progress, journal, self._pipeline, self._before)
         if committed is None:
@@ -125,6 +126,7 @@ class _Recorder:
         files = self._committed_files()
         self._journal = {
             "streaming": str(self._pipeline.sink.uri),
+            "checkpoint": self._checkpoint,
             "batch": number,
             "starts": None if planned is None else planned.ends,
             "files": None if files is None else [file.path for file in files],
@@ -228,10 +230,10 @@ def _read_source(
     ranges = _ranges(starts, ends)
     if not ranges:
         return SourceResult(source.name, str(source.uri), 0)
-    try:
-        read_again(spark, source, {**range_options(ranges), "failOnDataLoss": "true"}, reports)
-    except Exception as error:
-        if "failOnDataLoss" not in plain_error(error):
-            raise
+    assert source.cluster is not None
+    reading = range_options(ranges)
+    available = offsets_of_topics(source.uri._replace(target=""), {"assign": reading["assign"]}, source.cluster)
+    if any(partition not in available or start < available[partition][0] for partition, (start, _) in ranges.items()):
         return uncounted
+    read_again(spark, source, reading, reports)
     return read_reported(source, reports)

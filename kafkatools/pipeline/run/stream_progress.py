@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,7 +20,7 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import Pipeline
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.sinks.merge import table_name
-from kafkatools.pipeline.sinks.table_versions import refresh
+from kafkatools.pipeline.sinks.table_versions import refresh, table_exists
 from kafkatools.pipeline.sources.live import offsets as live_offsets
 
 SourceOffsets = dict[str, dict[str, int]]
@@ -29,6 +28,8 @@ SourceOffsets = dict[str, dict[str, int]]
 
 _LOG_VERSION = "v1"
 _SINK_LOG = "_spark_metadata"
+_OTHER_COMMITS = 100
+"""How many commits of others are looked through in a Delta table for those of a stream."""
 
 
 class Planned(NamedTuple):
@@ -68,10 +69,13 @@ class StreamProgress:
     def rows_written(self, first: int, last: int) -> int | None:
         """Return how many rows the micro-batches from `first` to `last` have appended to a table, by its commits. None
         if they do not tell: for merges, for other sinks, and if the table has forgotten one of them."""
-        kind, is_merge = self._pipeline.sink.uri.kind, bool(self._pipeline.sink.merge_by)
-        if is_merge or kind not in uris.TABLE_FORMATS or self._query_id() is None:
+        sink, query_id = self._pipeline.sink, self._query_id()
+        if sink.merge_by or not sink.uri.is_table or query_id is None:
             return None
-        rows = self._commits().where(f"CAST(batch AS BIGINT) BETWEEN {first} AND {last}").collect()
+        commits = self._commits(last - first + 1)
+        if commits is None:
+            return None
+        rows = commits.where(f"query = '{query_id}' AND CAST(batch AS BIGINT) BETWEEN {first} AND {last}").collect()
         known = {int(row["batch"]): int(row["rows"] or 0) for row in rows}
         return sum(known.values()) if known.keys() >= {*range(first, last + 1)} else None
 
@@ -82,9 +86,11 @@ class StreamProgress:
             return max(
                 (int(number) for name in names if (number := name.removesuffix(".compact")).isdigit()), default=-1
             )
-        if sink.uri.kind != uris.DELTA or sink.merge_by or not self._numbers("offsets") or self._query_id() is None:
+        query_id = self._query_id() if sink.uri.kind == uris.DELTA and not sink.merge_by else None
+        commits = None if query_id is None else self._commits(1)
+        if commits is None:
             return -1
-        found = self._commits().agg(F.max(F.col("batch").cast("long"))).collect()[0][0]
+        found = commits.where(f"query = '{query_id}'").select(F.max(F.col("batch").cast("long"))).collect()[0][0]
         return -1 if found is None else int(found)
 
     def _numbers(self, log: str) -> list[int]:
@@ -94,31 +100,26 @@ class StreamProgress:
         text = self._checkpoint.read_text("metadata")
         return None if text is None else str(json.loads(text)["id"])
 
-    def _commits(self) -> DataFrame:
-        """Return the number and the rows of each micro-batch of this stream that the table knows."""
-        uri, query_id = self._pipeline.sink.uri, self._query_id()
-        try:
-            if uri.kind == uris.DELTA:
-                history = self._spark.sql(f"DESCRIBE HISTORY {table_name(uri)}")
-                about, metrics = F.col("operationParameters"), F.col("operationMetrics")
-                named = history.select(
-                    about["queryId"].alias("query"),
-                    about["epochId"].alias("batch"),
-                    metrics["numOutputRows"].alias("rows"),
-                )
-            else:
-                refresh(self._spark, uri)
-                about = F.col("summary")
-                named = self._spark.table(f"{uri.target}.snapshots").select(
-                    about["spark.sql.streaming.queryId"].alias("query"),
-                    about["spark.sql.streaming.epochId"].alias("batch"),
-                    about["added-records"].alias("rows"),
-                )
-        except PySparkException:  # there is no table yet
-            return self._spark.createDataFrame([], "query string, batch string, rows string")
-        return named.where(F.trim("query", F.lit('"')).eqNullSafe(query_id or "")).withColumn(
-            "batch", F.trim("batch", F.lit('"'))
-        )
+    def _commits(self, batches: int) -> DataFrame | None:
+        """Return `query`, `batch` and `rows` of the last micro-batches that the table knows, of other streams too; at
+        least `batches` of this one unless others commit to it. None without a table."""
+        uri = self._pipeline.sink.uri
+        if not table_exists(self._spark, uri):
+            return None
+        if uri.kind == uris.DELTA:
+            commits = self._spark.sql(f"DESCRIBE HISTORY {table_name(uri)} LIMIT {batches + _OTHER_COMMITS}")
+            about, names, rows = (
+                "operationParameters",
+                ("queryId", "epochId"),
+                F.col("operationMetrics")["numOutputRows"],
+            )
+        else:
+            refresh(self._spark, uri)
+            commits = self._spark.table(f"{uri.target}.snapshots")
+            about, names = "summary", ("spark.sql.streaming.queryId", "spark.sql.streaming.epochId")
+            rows = F.col("summary")["added-records"]
+        query, batch = (F.trim(F.col(about)[name], F.lit('"')) for name in names)
+        return commits.select(query.alias("query"), batch.alias("batch"), rows.alias("rows"))
 
 
 def _parsed(line: str) -> JsonValue:
