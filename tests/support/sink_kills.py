@@ -82,7 +82,7 @@ class KilledQuery:
             if self._is_at_work(driver):
                 break
         time.sleep(self._random.uniform(0, longest_s))
-        java = _children(driver.pid, "java")
+        java = children_of(driver.pid, "java")
         assert driver.poll() is None, self.said()
         assert java
         if self._random.random() < 0.5:
@@ -134,7 +134,7 @@ class KilledQuery:
         return [str(one) for one in found if "Ongoing" in str(one) and "kt-sink-" in str(one)]
 
 
-def _children(pid: int, name: str) -> list[int]:
+def children_of(pid: int, name: str) -> list[int]:
     """The processes of a name below a process."""
     found: list[int] = []
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
@@ -145,7 +145,7 @@ def _children(pid: int, name: str) -> list[int]:
         if int(rest.split()[1]) == pid:
             child = int(head.split(" ", 1)[0])
             found += [child] if name in head else []
-            found += _children(child, name)
+            found += children_of(child, name)
     return found
 
 

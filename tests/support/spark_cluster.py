@@ -18,20 +18,23 @@ _ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")
 _WORKER = re.compile(rb"Starting Spark worker (\S+:\d+) ")
 _REGISTERED = re.compile(rb"(Successfully registered with master)")
 _DEADLINE_S = 300
+_CHECKOUT = (pathlib.Path(__file__).parents[2], pathlib.Path(__file__).parents[1])
 # A JVM that lives for seconds: little of it has to be fast.
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class SparkCluster:
-    """`with SparkCluster(directory) as cluster: cluster.master`."""
+    """`with SparkCluster(directory) as cluster: cluster.master`. `python` is the directory of another PySpark."""
 
-    def __init__(self, directory: pathlib.Path, workers: int = 2) -> None:
+    def __init__(self, directory: pathlib.Path, workers: int = 2, python: pathlib.Path | None = None) -> None:
         import pyspark
 
         self.directory = directory
+        other = {} if python is None else {"PYTHONPATH": os.pathsep.join(map(str, (python, *_CHECKOUT)))}
         self.environ = {
             **os.environ,
-            "SPARK_HOME": str(pathlib.Path(pyspark.__file__).parent),
+            **other,
+            "SPARK_HOME": str(pathlib.Path(pyspark.__file__).parent if python is None else python / "pyspark"),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": _JAVA_OPTIONS,

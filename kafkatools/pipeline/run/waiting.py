@@ -1,13 +1,14 @@
-"""Tells while Spark's jobs wait for executors: Spark itself says so only in its log.
+"""Tells while Spark's jobs wait for executors, and when executors are lost or tasks fail: Spark itself says so only in
+its log.
 
-A thread looks every second whether a stage is active of which no task runs. It belongs to one SparkContext and ends
-with it.
+A thread looks every second whether a stage is active of which no task runs, which executors are registered, and how
+many tasks of each stage have failed. It belongs to one SparkContext and ends with it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.clock import SystemClock
@@ -61,13 +62,41 @@ class WaitingTimes:
         return waited
 
 
+class Losses:
+    """Finds lost executors and failed tasks by comparing what Spark reports now with what it reported before."""
+
+    def __init__(self) -> None:
+        self._executors: frozenset[str] = frozenset()
+        self._failed: dict[int, int] = {}
+
+    @property
+    def stages(self) -> list[int]:
+        """Return the stages that were active before."""
+        return [*self._failed]
+
+    def lines(self, executors: frozenset[str], failed_tasks: Mapping[int, int], active: Collection[int]) -> list[str]:
+        """Return the lines to tell. `failed_tasks` has the number of failed tasks of each stage that is or was active.
+        Executors that leave while no stage is active are not lost to anyone."""
+        lost = sorted(self._executors - executors) if active else []
+        lines = [f"Lost executor {address}: Spark repeats its tasks on another" for address in lost]
+        count = sum(max(failed - self._failed.get(stage, 0), 0) for stage, failed in failed_tasks.items())
+        if count:
+            lines.append(
+                "A task failed: Spark repeats it" if count == 1 else f"{count} tasks failed: Spark repeats them"
+            )
+        self._executors = executors
+        self._failed = {stage: failed for stage, failed in failed_tasks.items() if stage in active}
+        return lines
+
+
 def tell_of_waiting(context: SparkContext, tell: Callable[[str], object]) -> None:
-    """Start the thread that calls `tell` with a line while jobs wait for executors."""
+    """Start the thread that calls `tell` with a line while jobs wait for executors, and for lost executors and failed
+    tasks."""
     threading.Thread(target=_watch, args=(context, tell), name="spark-waiting", daemon=True).start()
 
 
 def _watch(context: SparkContext, tell: Callable[[str], object]) -> None:
-    times, clock = WaitingTimes(), SystemClock()
+    times, losses, clock = WaitingTimes(), Losses(), SystemClock()
     while True:
         clock.sleep_ms(_POLL_MS)
         try:
@@ -76,6 +105,8 @@ def _watch(context: SparkContext, tell: Callable[[str], object]) -> None:
             waited = times.waited_s(_is_waiting(context), clock.now_ms() / 1000)
             if waited is not None:
                 tell(_waiting(context).text(waited))
+            for line in _losses(context, losses):
+                tell(line)
         except Exception:  # noqa: BLE001 - boundary of the thread: the JVM ends while it is asked
             return
 
@@ -85,6 +116,18 @@ def _is_waiting(context: SparkContext) -> bool:
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     active = [stage for stage in stages if stage is not None]
     return bool(active) and all(stage.numActiveTasks == 0 for stage in active)
+
+
+def _losses(context: SparkContext, losses: Losses) -> list[str]:
+    tracker = context.statusTracker()
+    active = tracker.getActiveStageIds()
+    stages = {stage: tracker.getStageInfo(stage) for stage in (*losses.stages, *active)}
+    failed = {stage: info.numFailedTasks for stage, info in stages.items() if info is not None}
+    registered: frozenset[str] = frozenset()
+    if context.getConf().get("spark.dynamicAllocation.enabled") != "true":  # else executors leave when they are idle
+        registered = frozenset(context._jsc.sc().getExecutorMemoryStatus().keys().mkString(",").split(","))
+    lines = losses.lines(registered, failed, active)
+    return [] if context._jsc.sc().isStopped() else lines
 
 
 def _waiting(context: SparkContext) -> Waiting:

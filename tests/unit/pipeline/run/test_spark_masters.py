@@ -12,7 +12,7 @@ import pytest
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.masters import ensure_reachable, master_addresses
-from kafkatools.pipeline.run.waiting import Waiting, WaitingTimes
+from kafkatools.pipeline.run.waiting import Losses, Waiting, WaitingTimes
 
 
 @pytest.mark.parametrize(
@@ -153,3 +153,16 @@ def test_the_reason_names_what_the_application_asks_for() -> None:
     assert Waiting(2, None, None).text(64.0) == (
         "Waiting for executors for 64 s: 2 registered, but none has a free core; other jobs may use them"
     )
+
+
+def test_lost_executors_and_failed_tasks_are_told_once() -> None:
+    losses, both = Losses(), frozenset(("a:1", "b:2"))
+    assert losses.lines(both, {7: 0}, [7]) == []
+    assert losses.lines(frozenset(("a:1",)), {7: 1}, [7]) == [
+        "Lost executor b:2: Spark repeats its tasks on another",
+        "A task failed: Spark repeats it",
+    ]
+    assert losses.lines(both, {7: 1}, [7]) == [] and losses.stages == [7]
+    assert losses.lines(both, {7: 3}, []) == ["2 tasks failed: Spark repeats them"], "also of a stage that has ended"
+    assert losses.stages == []
+    assert losses.lines(frozenset(), {}, []) == [], "executors leave when the work is done"
