@@ -303,3 +303,42 @@ def test_a_stream_to_files_asks_before_it_adds_to_others(place: Place) -> None:
     assert ran.err.splitlines()[-1].startswith("json:filed: 5 rows in ")
     refused = place.kt(*words[:2], "--from", "log:data", *words[4:], status=1)
     assert refused.err == "log:data cannot be streamed: log files are read once, as they are; run without --stream\n"
+
+
+@pytest.mark.parametrize("kind", ["json", "topic"])
+def test_the_manifest_of_a_stream_that_was_killed_is_completed_at_its_next_start(
+    kind: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkatools.pipeline.run.recorded_stream import _Recorder
+
+    class Killed(BaseException):
+        """Stands for the end of the process."""
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    topic, name = place.topic(f"ended-{kind}"), f"ended-{kind}.json"
+    sink = f"json:{topic}" if kind == "json" else f"topic:{place.topic('ended-copy')}"
+    words = (
+        "pipeline", "run", "--from", f"topic:{topic}", "--to", sink, "--stream", "--checkpoint", f"state-{kind}",
+        "--trigger", "available-now", "--manifest", name, "--from-option", "startingOffsets=earliest",
+    )  # fmt: skip
+    place.send(topic, 0, 30)
+    with monkeypatch.context() as patched:
+        patched.setattr(_Recorder, "end", killed)
+        with pytest.raises(Killed):
+            place.kt(*words)
+    assert not (place.directory / name).exists() and (place.directory / f"{name}.journal").exists()
+    other = place.kt(*words[:8], "elsewhere", *words[9:], "--mode", "append", status=1)
+    assert f"{name}.journal: another run was interrupted while writing to {sink} with --checkpoint" in other.err
+    place.send(topic, 30, 15)
+    ran = place.kt(*words)
+    assert f"{name}: completing the manifest of a stream that was interrupted" in ran.err
+    content = place.manifest(name)
+    (source,) = content["sources"]
+    assert source["records"] == sum(row["records"] for row in source["partitions"]) == 45
+    assert content["sink"]["rows"] == (45 if kind == "json" else None), "a topic tells no rows of the first run"
+    assert not (place.directory / f"{name}.journal").exists()
+    place.kt("pipeline", "verify", name)
+    if kind == "json":
+        assert sum(file["rows"] for file in content["sink"]["files"]) == 45
