@@ -10,6 +10,7 @@ import sys
 import pytest
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
+from support.skipping_clock import FastClock
 
 COMMANDS = (
     "topics",
@@ -98,7 +99,7 @@ def test_a_setting_that_no_client_has_is_warned_about(tmp_path: pathlib.Path) ->
         "warning: c.properties: mine is not a setting of a client",
     ]
     for command in (("topics", "--list"), ("cluster", "cluster-id")):
-        ran = run_kt(*command, *words, cwd=tmp_path)
+        ran = run_kt(*command, *words, cwd=tmp_path, clock=FastClock())
         assert (ran.status, ran.err.splitlines()[:2]) == (1, warnings)
         assert "warning" not in "".join(ran.err.splitlines()[2:])
 

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from support.embedded import embedded_broker
+from support.embedded import QUICK_HEARTBEATS, embedded_broker
 from support.kt import Ran, run_kt
 from support.kt_process import start_kt
 from support.waiting import eventually
@@ -27,7 +27,7 @@ PARTS = [
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with embedded_broker(tmp_path_factory.mktemp("share-tools"), num_partitions="1") as bootstrap:
+    with embedded_broker(tmp_path_factory.mktemp("share-tools"), num_partitions="1", **QUICK_HEARTBEATS) as bootstrap:
         with kafkatools.Admin(bootstrap_servers=bootstrap) as admin:
             admin.create_topics(["rec", "live"])
             for group in ("g", "longs", "json", "perf", "stopped"):

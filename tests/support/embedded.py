@@ -17,6 +17,11 @@ from kafkatools.core.clock import SystemClock
 WITHOUT_RETENTION = {"log.initial.task.delay.ms": "86400000"}
 """For a broker that outlives a test: records of the tests carry old timestamps."""
 
+QUICK_HEARTBEATS = {
+    f"group.{kind}.{bound}heartbeat.interval.ms": "100" for kind in ("consumer", "share") for bound in ("min.", "")
+}
+"""Members of such groups get their partitions with the next heartbeat: by default after five seconds."""
+
 
 @contextlib.contextmanager
 def embedded_broker(directory: pathlib.Path, at_port: int = 0, **settings: str) -> Iterator[str]:

@@ -6,22 +6,22 @@ import fcntl
 import os
 import pathlib
 import socket
-import tempfile
 from random import SystemRandom
 
 # Below what systems give to connections (from 16,000 or 32,768 up), above what a sandbox takes; all have five digits.
 _PORTS = range(13_000, 16_000)
 _TRIES = 1_000
+# Not in TMPDIR: runs at the same time have temporary files of their own, and the same ports.
+_CLAIMS = pathlib.Path(f"/tmp/kafkatools-test-ports-{os.getuid()}")
 _claims: list[int] = []
 
 
 def free_port() -> int:
     """A loopback port that nothing uses, and that no other test gets while this process lives."""
-    directory = pathlib.Path(tempfile.gettempdir()) / f"kafkatools-test-ports-{os.getuid()}"
-    directory.mkdir(exist_ok=True)
+    _CLAIMS.mkdir(exist_ok=True)
     for _ in range(_TRIES):
         port = SystemRandom().choice(_PORTS)
-        claim = os.open(directory / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
+        claim = os.open(_CLAIMS / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
         if _has_claimed(claim) and _is_free(port):
             _claims.append(claim)
             return port

@@ -1,4 +1,4 @@
-"""The machine's clock, which a test can set forward: a time-out of minutes is over without a wait, and no sooner."""
+"""The machine's clock for time-outs that a test does not want to wait for: set forward by a test, or too fast."""
 
 from __future__ import annotations
 
@@ -22,3 +22,18 @@ class SkippingClock(SystemClock):
     def now_ns(self) -> int:
         """The same in nanoseconds."""
         return super().now_ns() + self._skipped_ms * 1_000_000
+
+
+class FastClock(SystemClock):
+    """A SystemClock whose monotonic time goes 20 times as fast, for runs that try to reach a broker until a time-out
+    ends them. `sleep_ms` sleeps by the machine's clock, so such a run makes fewer tries."""
+
+    _FACTOR = 20
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds of the fast clock."""
+        return self.now_ns() // 1_000_000
+
+    def now_ns(self) -> int:
+        """The same in nanoseconds."""
+        return super().now_ns() * self._FACTOR

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.embedded import embedded_broker
+from support.embedded import QUICK_HEARTBEATS, embedded_broker
 
 import kafkatools
 from kafkatools import errors
@@ -20,7 +20,7 @@ GROUP: dict[str, object] = {"auto.offset.reset": "earliest", "group.id": "g"}
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("iteration") / "data"
-    with embedded_broker(directory, group_initial_rebalance_delay_ms="0") as address:
+    with embedded_broker(directory, group_initial_rebalance_delay_ms="0", **QUICK_HEARTBEATS) as address:
         yield address
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.embedded import embedded_broker
+from support.embedded import QUICK_HEARTBEATS, embedded_broker
 from support.waiting import eventually
 
 import kafkatools
@@ -35,7 +35,10 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with embedded_broker(
-        tmp_path_factory.mktemp("share"), group_share_min_record_lock_duration_ms="1000", num_partitions="1"
+        tmp_path_factory.mktemp("share"),
+        group_share_min_record_lock_duration_ms="1000",
+        num_partitions="1",
+        **QUICK_HEARTBEATS,
     ) as bootstrap:
         yield bootstrap
 
