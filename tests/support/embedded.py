@@ -29,7 +29,7 @@ def embedded_broker(directory: pathlib.Path, at_port: int = 0, **settings: str) 
     underscores."""
     with socket.create_server(("127.0.0.1", at_port)) as probe:
         port: int = probe.getsockname()[1]
-    overrides = {**WITHOUT_RETENTION, **{name.replace("_", "."): value for name, value in settings.items()}}
+    overrides = {**WITHOUT_RETENTION, **{as_dotted(name): value for name, value in settings.items()}}
     setup = NodeSetup(single_node_config(str(directory), "127.0.0.1", port, overrides), SystemClock())
     node = start_node(setup, format_if_needed=True)
     thread = threading.Thread(target=node.run, name="embedded-broker")
@@ -40,3 +40,8 @@ def embedded_broker(directory: pathlib.Path, at_port: int = 0, **settings: str) 
         node.request_stop()
         thread.join(PATIENCE_S)
         node.close()
+
+
+def as_dotted(name: str) -> str:
+    """Kafka's name of a setting that was written with underscores; one with dots, and the name of a listener, stay."""
+    return name if "." in name else name.replace("_", ".")
