@@ -67,9 +67,11 @@ tools: $(STAMP)
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
 # What one runs after each change: units and commands, in the processes of the tests and with tests of at most five seconds. They wait two thirds of the time.
+# Files that it leaves out as a whole are not even imported.
 QUICK_WORKERS ?= 6
+QUICK_IGNORED = $(shell grep -lrE '^pytestmark = .*(slow|real_kafka|processes)' tests/unit tests/cli --include='*.py')
 quick: setup
-	$(BIN)/python .ci/pytest -n $(QUICK_WORKERS) --dist worksteal tests/unit tests/cli -m "not slow and not real_kafka and not processes" $(PYTEST_ARGS)
+	$(BIN)/python .ci/pytest -n $(QUICK_WORKERS) --dist worksteal tests/unit tests/cli $(addprefix --ignore=,$(QUICK_IGNORED)) -m "not slow and not real_kafka and not processes" $(PYTEST_ARGS)
 
 test:
 	$(MAKE) test-small

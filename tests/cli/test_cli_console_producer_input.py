@@ -187,7 +187,9 @@ def test_an_interrupted_run_sends_what_it_read_and_says_so(bootstrap: str, signa
 
 
 def test_a_broker_that_refuses_connections_is_named_within_seconds() -> None:
-    ran = run_kt("console-producer", "--bootstrap-server", "127.0.0.1:1", "--topic", "t", stdin=b"x\n", clock=FastClock())
+    ran = run_kt(
+        "console-producer", "--bootstrap-server", "127.0.0.1:1", "--topic", "t", stdin=b"x\n", clock=FastClock()
+    )
     assert ran.status == ExitStatus.FAILED
     assert ran.err.splitlines() == ["Connection to 127.0.0.1:1 failed: Connection refused", "0 sent, 0 failed"]
 
