@@ -24,12 +24,13 @@ _Keys = frozenset[TopicPartition]
 
 def _suffering(obs: Observations, broker: int, served: _Keys = frozenset()) -> list[PartitionView]:
     """Return the partitions of the subject that lack this broker: as leader, or also in the ISR. `served` are those
-    that it serves nevertheless."""
+    that it serves nevertheless. A broker that described the topics may not know yet of a replica that the controller
+    adds."""
     only_offline = obs.subject.kind in (GROUP, TRANSACTION)
     return [
         part
         for part in obs.partitions()
-        if broker in part.replicas
+        if (broker in part.replicas or broker in part.adding_replicas)
         and (part.topic, part.partition) not in served
         and (part.is_offline or (not only_offline and broker not in part.isr) or broker == part.leader)
     ]

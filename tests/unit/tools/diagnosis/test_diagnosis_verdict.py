@@ -92,6 +92,16 @@ def test_a_group_without_coordinator_is_a_verdict_of_its_own() -> None:
 # -- the catalogue --
 
 
+def test_a_reassignment_that_only_the_controller_knows_is_a_consequence_of_the_dead_broker() -> None:
+    brokers = tuple(BrokerView(id, "localhost", 9092, None, id == 3, id != 3, ()) for id in (1, 3))
+    part = PartitionView("moving", 0, 1, 0, (1,), (1,), None, (), adding_replicas=(3,))
+    view = ClusterView(0, 0, 0, None, 1, brokers, (TopicView("moving", None, False, (part,)),), None, (), ())
+    (verdict,) = verdicts(Observations(Subject(TOPIC, "moving"), view, 0))
+    assert verdict.cause.id == "broker-offline"
+    waits = "Consequence: The reassignment of moving-0 waits for broker 3, which is not alive"
+    assert waits in verdict.finding.evidence
+
+
 def test_the_catalogue_is_sound() -> None:
     ids = [each.id for each in CAUSES]
     assert len(set(ids)) == len(ids) >= 25
