@@ -17,9 +17,11 @@ from collections.abc import Iterator
 import pytest
 from support import recorded_segments
 from support.bare_python import bare_python
+from support.embedded import embedded_broker
 from support.requirements import require
 from support.spark_cluster import SparkCluster
 
+from kafkatools import Producer
 from kafkatools.core.records import kernel
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.masters import ensure_reachable
@@ -84,6 +86,30 @@ def test_a_run_on_a_cluster_of_which_the_first_driver_is_killed(cluster: SparkCl
 
     offsets = pyarrow.parquet.read_table(tmp_path / "out", columns=["offset"]).column("offset").to_pylist()
     assert sorted(offsets) == list(range(partition["first_offset"], partition["last_offset"] + 1))
+
+
+def test_sql_over_topics(cluster: SparkCluster, tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "broker") as bootstrap:
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            for number in range(100):
+                producer.send("t", b"%d" % number)
+        settings = (
+            "spark.executor.memory=512m", "spark.driver.memory=512m", "spark.driver.host=127.0.0.1",
+            f"spark.executor.extraJavaOptions={JAVA_OPTIONS}", "spark.sql.shuffle.partitions=2",
+        )  # fmt: skip
+        conf = [word for setting in settings for word in ("--conf", setting)]
+        statements = (
+            "CREATE VIEW even AS SELECT CAST(value AS INT) AS n FROM t WHERE offset % 2 = 0;"
+            "SELECT sum(n) AS total, count(*) AS n FROM even"
+        )
+        command = [str(KT), "pipeline", "sql", statements, "--value", "string", "--json", "--master", cluster.master]
+        environ = {**cluster.environ, "KT_HOME": str(tmp_path / "home")}
+        ran = subprocess.run(
+            [*command, "--bootstrap-server", bootstrap, *conf],
+            cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=700, check=False,
+        )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == {"total": sum(range(0, 100, 2)), "n": 50}
 
 
 def wait_for_tasks(driver: subprocess.Popen[bytes], sink: pathlib.Path) -> None:

@@ -98,3 +98,40 @@ def copied(bootstrap: str) -> list[bytes | None]:
         while consumer.position(("copied", 0)) < end:
             values += [record.value for record in consumer.poll(1000)]
     return values
+
+
+SESSION = """
+import sys
+from pyspark.sql import SparkSession
+from kafkatools.pipeline.catalog import open_catalog
+
+catalog = open_catalog(SparkSession.builder.remote(sys.argv[1]).getOrCreate(), sys.argv[2])
+catalog.sql("CREATE VIEW first AS SELECT value, offset FROM t WHERE offset < 3")
+frame = catalog.sql("SELECT a.offset FROM first a JOIN t b ON a.offset = b.offset")
+assert catalog.sql("SELECT count(*) AS n FROM u").collect()[0].n == 1
+assert sorted(row.offset for row in frame.collect()) == [0, 1, 2], frame.collect()
+assert frame.join(catalog.table("first"), "offset").count() == 3
+"""
+
+
+def test_sql_over_topics(master: str, tmp_path: pathlib.Path) -> None:
+    """Statements, views and errors of `kt pipeline sql`; and frames of a catalog that are used after later ones."""
+    with embedded_broker(tmp_path / "broker") as bootstrap:
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            for number in range(10):
+                producer.send("t", b"value %d" % number)
+            producer.send("u", b"one")
+        statements = (
+            "CREATE VIEW late AS SELECT CAST(value AS STRING) AS v FROM t WHERE offset >= 8; SELECT * FROM late;"
+            "SHOW TABLES; EXPLAIN SELECT key FROM t; SELECT * FROM tt"
+        )
+        command = [KT, "pipeline", "sql", statements, "--master", master, "--bootstrap-server", bootstrap]
+        environ = {**os.environ, "KT_HOME": str(tmp_path / "home")}
+        ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=200)
+        assert ran.returncode == 2, ran
+        lines = [line.rstrip() for line in ran.stdout.splitlines()]
+        assert lines[:7] == ["v", "value 8", "value 9", "name  kind", "late  view", "t     topic", "u     topic"]
+        assert "There is no topic, view or table tt; did you mean t? (line 1, position 15)\n" in ran.stderr
+        program = [sys.executable, "-c", SESSION, master, bootstrap]
+        ran = subprocess.run(program, capture_output=True, text=True, check=False, timeout=200)
+        assert ran.returncode == 0, ran.stderr

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from support.kt import run_kt
 from support.waiting import PATIENCE_S
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
@@ -124,3 +126,16 @@ class Place(NamedTuple):
     def stop(self) -> None:
         """Stops the sandbox."""
         subprocess.run(["kt", "sandbox", "stop"], env=self.environ, capture_output=True, check=True)
+
+
+def run_pipeline(place: Place, command: str) -> str:
+    """What a command prints, stderr behind stdout: `kt pipeline` in this process, others in a shell."""
+    if not command.startswith("kt pipeline "):
+        return place.run(command)
+    words = list(shlex.shlex(command, posix=True, punctuation_chars=";"))
+    words = shlex.split(command.split(";")[0]) if ";" in words else shlex.split(command)
+    told = words[words.index("2>") :] if "2>" in words else []
+    words = words[1 : len(words) - len(told)]
+    ran = run_kt(*words, cwd=place.directory, environ=place.environ)
+    status = f"status {int(ran.status)}\n" if "echo" in command else ""
+    return ran.out + ("" if told else ran.err) + status

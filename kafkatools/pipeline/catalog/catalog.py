@@ -284,7 +284,7 @@ class Catalog:
             self._register_view(view, planning)
             return
         try:
-            uri = self._tables.find(name)
+            uri = self._tables.find(name, self.views.views())
         except TopicMissing as missing:
             raise statement_error(error, str(missing)) from error
         self._tables.ensure_distinct(uri.target, planning.words)

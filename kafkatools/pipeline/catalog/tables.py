@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -89,9 +89,10 @@ class RecordTables:
             self._listed_ms = self._clock.now_ms()
         return self._topics
 
-    def find(self, name: str) -> Uri:
+    def find(self, name: str, views: Collection[str] = ()) -> Uri:
         """Return the topic or log files of a name: topic:NAME, log:PATH or the name of a topic, in another case if only
-        one topic fits. Raises TopicMissing, PipelineError if the name fits several topics or no broker answers."""
+        one topic fits. Raises TopicMissing, which suggests a topic or one of the views; PipelineError if the name fits
+        several topics or no broker answers."""
         kind, colon, target = name.partition(":")
         if colon and kind == LOG and target:
             return Uri(LOG, target)
@@ -104,7 +105,7 @@ class RecordTables:
             return Uri(TOPIC, topic if topic in topics else similar[0])
         if len(similar) > 1 and not self._is_case_sensitive():
             raise PipelineError(f"{topic} may be any of the topics {', '.join(sorted(similar))}")
-        raise TopicMissing(f"There is no topic, view or table {name}{self._suggestion(topic)}")
+        raise TopicMissing(f"There is no topic, view or table {name}{_suggestion(topic, {*topics, *views})}")
 
     def ensure_distinct(self, topic: str, names: set[str]) -> None:
         """Raise PipelineError if a statement with these names uses another topic whose name differs only in case: for
@@ -118,10 +119,6 @@ class RecordTables:
 
     def _is_case_sensitive(self) -> bool:
         return self._spark.conf.get("spark.sql.caseSensitive") == "true"
-
-    def _suggestion(self, topic: str) -> str:
-        matches = difflib.get_close_matches(topic, sorted(self._topics), n=1)
-        return f"; did you mean {matches[0]}?" if matches else "; SHOW TABLES lists them"
 
     def open(self, uri: Uri, build: Build) -> RecordTable:
         """Open a topic or log files. Raises PipelineError, and Spark's own exceptions."""
@@ -187,6 +184,11 @@ class RecordTables:
         if decoding.format not in ("avro", "protobuf"):
             raise PipelineError(f"The schema of {subject} is {kind}: only Avro, Protobuf and JSON can be decoded")
         return formats.plan_decoding(self._spark, part, decoding, lambda _: [], subject)
+
+
+def _suggestion(name: str, names: set[str]) -> str:
+    matches = difflib.get_close_matches(name, sorted(names), n=1)
+    return f"; did you mean {matches[0]}?" if matches else "; SHOW TABLES lists them"
 
 
 def _draft(table: DataFrame, plans: list[formats.Plan]) -> DataFrame:

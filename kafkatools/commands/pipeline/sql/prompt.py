@@ -21,6 +21,8 @@ _CONTINUED = "  -> "
 _HISTORY_LINES = 2000
 _MAX_AGE_MS = 30_000
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FROM = re.compile(r"\b(?:from|join|describe|desc|into)\s+$", re.IGNORECASE)
+"""The words that a table follows."""
 _DELIMITERS = " \t\n`\"'()<>=,;+*/"
 _WORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "JOIN", "LEFT JOIN", "ON", "WITH",
@@ -110,6 +112,8 @@ def candidates(catalog: Catalog, before: str, word: str) -> list[str]:
     if before.endswith("`"):
         return [f"{name.replace('`', '``')}`" for name in names if name.startswith(word)]
     matches = [name if _PLAIN_NAME.fullmatch(name) else quoted(name) for name in names if name.startswith(word)]
+    if _FROM.search(before):
+        return matches
     words = [keyword if word[:1].isupper() else keyword.lower() for keyword in _WORDS]
     return [*matches, *(f"{keyword} " for keyword in words if word and keyword.startswith(word))]
 
