@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from support.listeners import open_listener
+from support.waiting import PATIENCE_S
 
 from kafkatools.core.broker.metadata.metadata_log import MetadataLog
 from kafkatools.core.broker.metadata.quorum.election_store import ElectionStore
@@ -90,7 +91,7 @@ class RaftNode:
 
         self._requests.append(request)
         self.listener.wakeup()
-        assert is_done.wait(10)
+        assert is_done.wait(PATIENCE_S)
         return results[0]
 
     def close(self) -> None:

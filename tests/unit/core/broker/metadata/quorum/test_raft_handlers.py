@@ -139,13 +139,11 @@ def test_fetch(leader: RaftNode, version: int) -> None:
 
 
 def test_a_fetch_that_waits_is_answered_over_its_connection(leader: RaftNode) -> None:
-    client = BrokerClient("127.0.0.1", leader.listener.port)
     begun_ms = leader.clock.now_ms()  # the clock that measures max_wait; a finer one can show a part of 1 ms less
     end = leader.work(lambda: leader.raft.end_offset)
-    client.socket.sendall(client.frame(FETCH, 18, {**_fetch(18, fetch_offset=end, high_watermark=end), "max_wait": 50}))
-    assert client.receive(FETCH, 18).responses[0].partitions[0].records == b""
+    fields = {**_fetch(18, fetch_offset=end, high_watermark=end), "max_wait": 50}
+    assert ask(leader, FETCH, 18, fields).responses[0].partitions[0].records == b""
     assert leader.clock.now_ms() - begun_ms >= 50
-    client.socket.close()
 
 
 def test_a_follower_names_the_leader(follower: RaftNode) -> None:
