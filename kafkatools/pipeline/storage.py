@@ -34,6 +34,15 @@ CREDENTIAL_CODES = (
 )  # fmt: skip
 """S3's error codes for credentials that are expired or wrong, botocore's exception without any, and the codes of HEAD
 requests, whose responses have no body that could name the reason."""
+UNREACHABLE = "check that the object store runs and can be reached from here"
+_UNREACHED = frozenset(
+    {"EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError", "HTTPClientError"}
+)
+"""botocore's exceptions for a store that does not answer."""
+STORE_TIMEOUT_S = 15.0
+"""How long S3 may stay silent, to connect and between two parts of an answer, before the next attempt."""
+STORE_ATTEMPTS = 5
+_S3_SCHEMES = ("s3://", "s3a://")
 _MAGIC = frozenset("*?[")
 _REMOTE_WINDOW_BYTES = 4 << 20
 
@@ -283,8 +292,15 @@ def _failure(url: str, action: str, error: Exception) -> PipelineError:
         return error
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
     first_line = reason.splitlines()[0].rstrip(".") if reason else type(error).__name__
-    hint = "" if local_path(url) is not None or not {*CREDENTIAL_CODES} & {*_store_codes(error)} else f"; {CREDENTIALS}"
-    return PipelineError(f"{url} cannot be {action}: {first_line}{hint}")
+    return PipelineError(f"{url} cannot be {action}: {first_line}{_advice(url, error)}")
+
+
+def _advice(url: str, error: Exception) -> str:
+    """Return what to do about an error of an object store; empty for other errors."""
+    codes = set() if local_path(url) is not None else {*_store_codes(error)}
+    if codes & {*CREDENTIAL_CODES}:
+        return f"; {CREDENTIALS}"
+    return f"; {UNREACHABLE}" if codes & _UNREACHED else ""
 
 
 def _store_codes(error: BaseException) -> list[str]:
@@ -309,10 +325,22 @@ def _remote(url: str) -> tuple[AbstractFileSystem, str]:
         ) from None
     head, chain, tail = url.partition("::")
     if not chain:
-        system, inner = url_to_fs(url)
+        if not url.startswith(_S3_SCHEMES):
+            system, inner = url_to_fs(url)
+            return system, str(inner)
+        system, inner = url_to_fs(url, **_s3_limits())
+        system.retries = 1  # s3fs would repeat botocore's attempts
         return system, str(inner)
     scheme, _, inner = head.partition("://")
     return _archive(scheme, tail), inner
+
+
+def _s3_limits() -> dict[str, dict[str, object]]:
+    """Return the options of s3fs that bound the wait for a store that does not answer: botocore's defaults wait five
+    times a minute, and s3fs repeats that five times."""
+    retries = {"total_max_attempts": STORE_ATTEMPTS, "mode": "standard"}
+    limits = {"connect_timeout": STORE_TIMEOUT_S, "read_timeout": STORE_TIMEOUT_S, "retries": retries}
+    return {"config_kwargs": limits}
 
 
 @cache

@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -69,17 +70,22 @@ class RegistryServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, respond: Respond, path: str = "") -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, respond: Respond, path: str = "", port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.respond = respond
         self.requests: list[Request] = []
         self.url = f"http://127.0.0.1:{self.server_port}{path}"
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing of a client that did not wait for its answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 @contextlib.contextmanager
-def serving(respond: Respond, path: str = "") -> Iterator[RegistryServer]:
-    """A running server; `path` is the path of its API."""
-    server = RegistryServer(respond, path)
+def serving(respond: Respond, path: str = "", port: int = 0) -> Iterator[RegistryServer]:
+    """A running server; `path` is the path of its API, port 0 a free one."""
+    server = RegistryServer(respond, path, port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

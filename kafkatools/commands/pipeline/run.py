@@ -19,6 +19,7 @@ from kafkatools.options import (
     Args,
     property_pairs,
 )
+from kafkatools.pipeline.run.services import hadoop_setting, services_of, telling_silences
 from kafkatools.pipeline.run.spec import Pipeline, pipeline_from
 from kafkatools.pipeline.types import PipelineValues
 from kafkatools.pipeline.uris import Cluster
@@ -51,7 +52,11 @@ def run(console: Console, args: Args) -> ExitStatus:
     with usage():
         pipeline = pipeline_from(values, clusters)
     prints = pipeline.sink.uri.kind == "console"
-    with session(console, args, values) as spark, spark_progress(console, spark, "Running", prints=prints) as progress:
+    with (
+        session(console, args, values) as spark,
+        spark_progress(console, spark, "Running", prints=prints) as progress,
+        telling_silences(services_of(pipeline, hadoop_setting(spark), console.environ), console.note, console.clock),
+    ):
         try:
             result = _run(console, spark, pipeline, progress)
         except KeyboardInterrupt as stop:
@@ -78,9 +83,9 @@ def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Pr
 
         return run_recorded(spark, pipeline, show, console.clock, console.note)
     if pipeline.is_streaming:
-        from kafkatools.pipeline.run.stream import run_stream
+        from kafkatools.pipeline.run.stream import Following, run_stream
 
-        return run_stream(spark, pipeline, show, show_count)
+        return run_stream(spark, pipeline, show, Following(show_count, console.note))
     from kafkatools.pipeline.run.batch import run_batch
 
     return run_batch(spark, pipeline, show)

@@ -105,6 +105,12 @@ def _source_lines(source: SourceResult) -> list[str]:
     for count, part in ((source.bad_keys, "key"), (source.bad_values, "value")):
         if count:
             lines.append(f"{source.uri}: {count_text(count, part)} could not be decoded: null in their place")
+    for count, part in ((source.wider_keys, "key"), (source.wider_values, "value")):
+        if count:
+            lines.append(
+                f"{source.uri}: {count_text(count, part)} of a newer schema have fields that the columns lack: they "
+                f"are left out; run again to get them, or give --{part}-schema FILE"
+            )
     if source.damages:
         first = source.damages[0]
         lines.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -22,6 +22,7 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import KafkaError
 from kafkatools.pipeline.catalog.options import PARTS, TableOptions
 from kafkatools.pipeline.decoding import formats
+from kafkatools.pipeline.decoding.values import ValueDecoder
 from kafkatools.pipeline.errors import PipelineError, schema_failures
 from kafkatools.pipeline.run.batch import columns_schema
 from kafkatools.pipeline.run.session import is_connected
@@ -137,11 +138,12 @@ class RecordTables:
         for plan in plans:
             table = formats.decode(table, plan, strict=False)
         bad = [plan.bad_column for plan in plans]
+        marks = [name for plan in plans for name in plan.mark_columns(strict=False)]
         if not bad or not build.is_counting or is_connected(self._spark):
-            return RecordTable(table.drop(*bad), None, bool(plans))
+            return RecordTable(table.drop(*marks), None, bool(plans))
         observation = Observation(f"kt_{uri}")
         counts = [F.coalesce(F.sum(F.col(column).cast("long")), F.lit(0)).alias(column) for column in bad]
-        return RecordTable(table.observe(observation, *counts).drop(*bad), observation, True)
+        return RecordTable(table.observe(observation, *counts).drop(*marks), observation, True)
 
     def _columns(self) -> list[str]:
         """Return the columns of a table of records, in the order of the source."""
@@ -207,10 +209,9 @@ def _draft(table: DataFrame, plans: list[formats.Plan]) -> DataFrame:
 class JsonText:
     """Decodes values of JSON Schema to their JSON text: Spark has no type for any JSON."""
 
-    def start(self) -> Callable[[bytes], object]:
-        """Return the function that decodes a value; it raises ValueError for bytes that are no JSON behind a schema
-        ID."""
-        return _json_text
+    def start(self) -> ValueDecoder:
+        """Return the decoder of a value; it raises ValueError for bytes that are no JSON behind a schema ID."""
+        return ValueDecoder(_json_text)
 
 
 def _json_text(data: bytes) -> str:

@@ -9,15 +9,18 @@ unchanged, other values as JSON. Times of day, durations and nanosecond timestam
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType
 
+from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.pipeline.decoding.values import ValueDecoder
 from kafkatools.pipeline.errors import PipelineError, schema_failures
 from kafkatools.tools.schemas import avro_schema
 from kafkatools.tools.schemas.avro_schema import Schema, decode_exactly
+from kafkatools.tools.schemas.errors import RegistryFailed
 from kafkatools.tools.schemas.registry import RegisteredSchema, SchemaRegistry
 from kafkatools.tools.schemas.wire_format import HEADER_SIZE, schema_id
 
@@ -25,6 +28,10 @@ _PLAIN_LOGICAL_TYPES = ("time-millis", "time-micros", "duration", "timestamp-nan
 _TIMESTAMPS = ("timestamp-millis", "timestamp-micros")
 _LOCAL_TIMESTAMPS = ("local-timestamp-millis", "local-timestamp-micros")
 _NUMBERS = ("int", "long", "float", "double")
+
+REGISTRY_PATIENCE_MS = 60_000
+"""How long a task asks a registry that does not answer."""
+_REGISTRY_INTERVAL_MS = 1000
 
 Shape = Callable[[Any], object]
 """Makes of one value of fastavro's what Arrow takes."""
@@ -48,6 +55,10 @@ class AvroSchema(avro_schema.AvroSchema):
         """Return a function that converts fastavro's values to values Arrow accepts; None if no conversion is
         needed."""
         return _Types(self.named_schemas).shaper(self.parsed)
+
+    def field_paths(self) -> frozenset[tuple[str, ...]]:
+        """Return the paths of all fields, also of nested records, with the aliases of each."""
+        return frozenset(_Types(self.named_schemas).field_paths(self.parsed, (), ()))
 
 
 class _Types:
@@ -106,6 +117,21 @@ class _Types:
     def _members(self, union: list[Schema]) -> list[Schema]:
         return [member for member in union if self._resolve(member)["type"] != "null"]
 
+    def field_paths(self, schema: Schema, path: tuple[str, ...], inside: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """Yield the path of each field below a schema at `path`; those of a record within itself once."""
+        if isinstance(schema, list):
+            for member in schema:
+                yield from self.field_paths(member, path, inside)
+            return
+        schema = self._resolve(schema)
+        if schema["type"] in ("array", "map"):
+            yield from self.field_paths(schema.get("items", schema.get("values")), path, inside)
+        elif schema["type"] in ("record", "error") and schema["name"] not in inside:
+            for field in schema["fields"]:
+                for name in (field["name"], *field.get("aliases", ())):
+                    yield (*path, name)
+                    yield from self.field_paths(field["type"], (*path, name), (*inside, schema["name"]))
+
     def _union(self, union: list[Schema], inside: tuple[str, ...]) -> DataType:
         members = self._members(union)
         if len(members) == 1:
@@ -158,42 +184,87 @@ def _json_default(value: object) -> str:
 class AvroDecoder:
     """Decodes Avro values to the reader schema on the executors. With a registry, each value starts with the ID of its
     writer schema. Without one, the reader schema is also the writer schema, and a header with a schema ID is skipped if
-    the value cannot be decoded with it."""
+    the value cannot be decoded with it. A registry that does not answer is asked again for a minute. `reader_id`: the
+    reader schema's ID, None for a file; values of later schemas have more fields if their schema has."""
 
-    def __init__(self, reader: RegisteredSchema, registry: SchemaRegistry | None) -> None:
+    def __init__(self, reader: RegisteredSchema, registry: SchemaRegistry | None, reader_id: int | None = None) -> None:
         self._reader = reader
         self._registry = registry
+        self._reader_id = reader_id or 0
 
-    def start(self) -> Callable[[bytes], object]:
-        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded. With a
-        registry that function also fetches writer schemas, and raises PipelineError if the registry fails or a schema
-        is invalid. Raises PipelineError if fastavro is missing."""
+    def start(self, clock: Clock | None = None) -> ValueDecoder:
+        """Return a decoder of values. With a registry it also fetches writer schemas, and raises PipelineError if the
+        registry fails or a schema is invalid. Raises PipelineError if fastavro is missing."""
         ensure_installed()
         reader = AvroSchema(self._reader, "the schema")
         shape = reader.shaper()
-        writers: dict[int, Schema] = {}
+        if self._registry is None:
+            local = reader.parsed
+            return ValueDecoder(lambda data: _shaped(_decode_local(data, local), shape))
+        writers = _Writers(self._registry, reader.field_paths(), self._reader_id, clock or SystemClock())
 
         def decode(data: bytes) -> object:
-            if self._registry is None:
-                value = _decode_local(data, reader.parsed)
-            else:
-                value = decode_exactly(data, HEADER_SIZE, self._writer(data, writers), reader.parsed)
-            return value if shape is None or value is None else shape(value)
+            return _shaped(decode_exactly(data, HEADER_SIZE, writers.of(data), reader.parsed), shape)
 
-        return decode
+        return ValueDecoder(decode, writers.has_more_fields)
 
-    def _writer(self, data: bytes, writers: dict[int, Schema]) -> Schema:
+
+def _shaped(value: object, shape: Shape | None) -> object:
+    return value if shape is None or value is None else shape(value)
+
+
+class _Writers:
+    """The writer schemas of a task's values, by the ID with which each value begins."""
+
+    def __init__(
+        self, registry: SchemaRegistry, fields: frozenset[tuple[str, ...]], reader_id: int, clock: Clock
+    ) -> None:
+        self._registry = registry
+        self._fields = fields
+        self._reader_id = reader_id
+        self._clock = clock
+        self._schemas: dict[int, AvroSchema | None] = {}
+        self._wider: set[int] = set()
+
+    def of(self, data: bytes) -> Schema:
+        """Return the writer schema of a value. Raises ValueError without an ID or schema, PipelineError if the registry
+        fails."""
         number = schema_id(data)
         if number is None:
             raise ValueError("the value does not begin with a schema ID")
-        if number not in writers:
-            assert self._registry is not None
+        if number not in self._schemas:
             with schema_failures():
-                registered = self._registry.by_id(number)
-            writers[number] = None if registered is None else AvroSchema(registered, f"schema {number}").parsed
-        if writers[number] is None:
+                registered = self._fetch(number)
+            schema = None if registered is None else AvroSchema(registered, f"schema {number}")
+            self._schemas[number] = schema
+            if schema is not None and number > self._reader_id and not schema.field_paths() <= self._fields:
+                self._wider.add(number)
+        schema = self._schemas[number]
+        if schema is None:
             raise ValueError(f"the registry has no schema {number}")
-        return writers[number]
+        return schema.parsed
+
+    def has_more_fields(self, data: bytes) -> bool:
+        """Return whether a decoded value was written by a later schema, with fields that the reader schema lacks."""
+        return bool(self._wider) and schema_id(data) in self._wider
+
+    def _fetch(self, number: int) -> RegisteredSchema | None:
+        """Fetch a schema. Tasks have no memory of schemas, so without patience the restart of a registry would end each
+        stream that reads at that moment."""
+        started_ms = self._clock.now_ms()
+        while True:
+            try:
+                return self._registry.by_id(number)
+            except RegistryFailed as error:
+                waited_ms = self._clock.now_ms() - started_ms
+                if not error.is_temporary:
+                    raise
+                if waited_ms >= REGISTRY_PATIENCE_MS:
+                    raise PipelineError(
+                        f"Schema {number} could not be fetched in {waited_ms // 1000} s: {error}; "
+                        "check that the schema registry runs"
+                    ) from error
+            self._clock.sleep_ms(_REGISTRY_INTERVAL_MS)
 
 
 def _decode_local(data: bytes, schema: Schema) -> object:

@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
 from kafkatools.pipeline.decoding import avro, protobuf
+from kafkatools.pipeline.decoding.values import ValueDecoder
 from kafkatools.pipeline.errors import PipelineError, schema_failures
 from kafkatools.pipeline.run.session import plain_error
 from kafkatools.pipeline.run.spec import Decoding
@@ -43,9 +44,8 @@ Sample = Callable[[str], "list[bytes]"]
 class Decoder(Protocol):
     """A decoder that can be pickled and sent to the executors."""
 
-    def start(self) -> Callable[[bytes], object]:
-        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded. Raises
-        PipelineError if the library is missing."""
+    def start(self) -> ValueDecoder:
+        """Return a decoder of values. Raises PipelineError if the library is missing."""
 
 
 class Plan(NamedTuple):
@@ -61,6 +61,15 @@ class Plan(NamedTuple):
     def bad_column(self) -> str:
         """The name of the Boolean column that marks values which could not be decoded."""
         return f"__kt_bad_{self.part}"
+
+    @property
+    def wider_column(self) -> str:
+        """The name of the Boolean column that marks values with fields that the decoded column lacks."""
+        return f"__kt_wider_{self.part}"
+
+    def mark_columns(self, *, strict: bool) -> list[str]:
+        """Return the Boolean columns that `decode` adds to a table."""
+        return ([] if strict else [self.bad_column]) + ([self.wider_column] if self.decoder is not None else [])
 
 
 def plan_decoding(spark: SparkSession, part: str, decoding: Decoding, sample: Sample, subject: str | None) -> Plan:
@@ -91,7 +100,7 @@ def _registry(decoding: Decoding) -> SchemaRegistry | None:
 def decode(table: DataFrame, plan: Plan, *, strict: bool) -> DataFrame:
     """Return the table with the column of `plan` decoded; a table without that column is returned unchanged. Values
     that cannot be decoded become null, marked in `plan.bad_column`. With `strict` they fail the query instead, and
-    there is no such column."""
+    there is no such column. Columns that mark values are `plan.mark_columns`."""
     if plan.part not in table.columns:
         return table
     result = _by_library(table, plan) if plan.decoder is not None else _by_spark(table, plan)
@@ -213,13 +222,15 @@ def _by_library(table: DataFrame, plan: Plan) -> DataFrame:
     fields = [
         T.StructField(plan.part, plan.type) if field.name == plan.part else field for field in table.schema.fields
     ]
-    schema = T.StructType([*fields, T.StructField(plan.bad_column, T.BooleanType())])
+    marks = [T.StructField(name, T.BooleanType()) for name in plan.mark_columns(strict=False)]
+    schema = T.StructType([*fields, *marks])
     place = table.columns.index(plan.part)
     return table.mapInArrow(_ArrowStep(plan.decoder, place, arrow_schema(schema)), schema)
 
 
 class _ArrowStep:
-    """A `mapInArrow` function that decodes one column of each record batch and appends the bad-value column."""
+    """A `mapInArrow` function that decodes one column of each record batch, and appends the columns that mark bad
+    values and those with more fields."""
 
     def __init__(self, decoder: Decoder, place: int, schema: pa.Schema) -> None:
         self._decoder = decoder
@@ -229,20 +240,23 @@ class _ArrowStep:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decode = self._decoder.start()
         for batch in batches:
-            values, bad = [], []
+            values, bad, wider = [], [], []
             for data in batch.column(self._place).to_pylist():
-                value, failed = None, False
+                value, failed, has_more = None, False, False
                 if data is not None:
                     try:
                         value = decode(data)
+                        has_more = decode.has_more_fields(data)
                     except ValueError:
                         failed = True
                 values.append(value)
                 bad.append(failed)
+                wider.append(has_more)
             columns = batch.columns
             columns[self._place] = _as_arrow(values, bad, self._schema.field(self._place).type)
             columns = [column.cast(field.type) for column, field in zip(columns, self._schema, strict=False)]
-            yield pa.RecordBatch.from_arrays([*columns, pa.array(bad, pa.bool_())], schema=self._schema)
+            marks = [pa.array(bad, pa.bool_()), pa.array(wider, pa.bool_())]
+            yield pa.RecordBatch.from_arrays([*columns, *marks], schema=self._schema)
 
 
 def _as_arrow(values: list[object], bad: list[bool], data_type: pa.DataType) -> pa.Array:
@@ -261,14 +275,43 @@ def _as_arrow(values: list[object], bad: list[bool], data_type: pa.DataType) -> 
 
 def _avro(part: str, decoding: Decoding, registry: SchemaRegistry | None, sample: Sample, subject: str | None) -> Plan:
     avro.ensure_installed()
+    number: int | None = None
     if decoding.schema:
         origin, reader = decoding.schema, RegisteredSchema(read_text(decoding.schema), "AVRO")
     else:
         assert registry is not None
         with schema_failures():
-            origin, reader = _newest(part, registry, sample, subject, "AVRO", "")
+            origin, reader, number = _newest_avro(part, registry, sample, subject)
     spark_type = avro.AvroSchema(reader, origin).spark_type()
-    return Plan(part, "avro", spark_type, avro.AvroDecoder(reader, registry))
+    return Plan(part, "avro", spark_type, avro.AvroDecoder(reader, registry, number))
+
+
+class _Newest(NamedTuple):
+    """A registered schema: its name for errors, the schema and its ID."""
+
+    origin: str
+    schema: RegisteredSchema
+    number: int
+
+
+def _newest_avro(part: str, registry: SchemaRegistry, sample: Sample, subject: str | None) -> _Newest:
+    """Return `_newest`, or the newest schema of `subject` if that can read each schema in the sample: the sample holds
+    the topic's first values, which do not name the schemas of later ones."""
+    values = sample(part)
+    newest = _newest(part, registry, lambda _: values, subject, "AVRO", "")
+    number = None if subject is None else registry.newest_id(subject)
+    registered = None if number is None else registry.by_id(number)
+    if number is None or registered is None or registered.kind != "AVRO":
+        return newest
+    by_id = {schema_id(value): value for value in values}
+    try:
+        decode = avro.AvroDecoder(registered, registry).start()
+        for value in by_id.values():
+            if registry.by_id(schema_id(value) or 0) is not None:
+                decode(value)
+    except (ValueError, PipelineError):
+        return newest
+    return _Newest(f"{registry.url} schema {number}", registered, number)
 
 
 def _protobuf(
@@ -280,16 +323,14 @@ def _protobuf(
     else:
         assert registry is not None
         with schema_failures():
-            origin, registered = _newest(part, registry, sample, subject, "PROTOBUF", "serialized")
+            origin, registered, _ = _newest(part, registry, sample, subject, "PROTOBUF", "serialized")
         descriptors = protobuf.descriptors_of(registered, origin)
     message = protobuf.ProtobufMessage(descriptors, decoding.message, origin)
     decoder = protobuf.ProtobufDecoder(descriptors, message.descriptor.full_name, registry is not None)
     return Plan(part, "protobuf", message.spark_type(), decoder)
 
 
-def _newest(
-    part: str, registry: SchemaRegistry, sample: Sample, subject: str | None, kind: str, form: str
-) -> tuple[str, RegisteredSchema]:
+def _newest(part: str, registry: SchemaRegistry, sample: Sample, subject: str | None, kind: str, form: str) -> _Newest:
     """Return a name for errors, and the registered schema with the highest known ID in the sample, or the newest of
     `subject` if the sample has no ID. `kind` is the required schema type (AVRO or PROTOBUF), `form` the format
     parameter of the registry request. Raises PipelineError if no schema is found, its type differs or the registry
@@ -302,7 +343,7 @@ def _newest(
         if registered is not None:
             if registered.kind != kind:
                 raise PipelineError(f"Schema {number} of {registry.url} is {registered.kind}, not {kind}")
-            return f"{registry.url} schema {number}", registered
+            return _Newest(f"{registry.url} schema {number}", registered, number)
     raise PipelineError(
         f"None of the first {SAMPLE_RECORDS} {part}s starts with the ID of a schema in {registry.url}; "
         f"specify --{part}-schema"

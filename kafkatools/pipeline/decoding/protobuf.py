@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
 
+from kafkatools.pipeline.decoding.values import ValueDecoder
 from kafkatools.pipeline.errors import PipelineError, schema_failures
 from kafkatools.tools.schemas import protobuf_schema
 from kafkatools.tools.schemas.wire_format import HEADER_SIZE, message_path, schema_id
@@ -145,10 +146,9 @@ class ProtobufDecoder:
         self._message = message
         self._is_framed = is_framed
 
-    def start(self) -> Callable[[bytes], object]:
-        """Return a function that decodes one value and raises ValueError for a value that cannot be decoded or, by its
-        index path, is another message. Raises PipelineError if protobuf is missing or the descriptors have no such
-        message."""
+    def start(self) -> ValueDecoder:
+        """Return a decoder of values; a value that by its index path is another message cannot be decoded. Raises
+        PipelineError if protobuf is missing or the descriptors have no such message."""
         ensure_installed()
         from google.protobuf.message import DecodeError
 
@@ -169,4 +169,4 @@ class ProtobufDecoder:
             except DecodeError as error:
                 raise ValueError(str(error)) from error
 
-        return decode
+        return ValueDecoder(decode)

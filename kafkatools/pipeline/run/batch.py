@@ -56,7 +56,8 @@ _NOT_WRITTEN = {*RECORD_COLUMNS, *METADATA_COLUMNS} - {*_RECORD_COLUMNS, "partit
 @dataclass
 class SourceResult:
     """The counts of what a run read from one source. `partitions` and `damages` are manifest entries of Kafka sources.
-    `records`, `bad_keys` and `bad_values` are None if not counted."""
+    Bad keys and values could not be decoded, wider ones have fields that the column lacks. `records` and the counts of
+    keys and values are None if not counted."""
 
     name: str
     uri: str
@@ -65,6 +66,14 @@ class SourceResult:
     damages: list[dict[str, object]] = field(default_factory=list)
     bad_keys: int | None = None
     bad_values: int | None = None
+    wider_keys: int | None = None
+    wider_values: int | None = None
+
+    def take_metrics(self, metrics: Mapping[str, int | None]) -> None:
+        """Set the counts of keys and values from the metrics of the source's observation."""
+        for kind in ("bad", "wider"):
+            for part in ("key", "value"):
+                setattr(self, f"{kind}_{part}s", metrics.get(f"__kt_{kind}_{part}"))
 
 
 @dataclass
@@ -127,8 +136,7 @@ def run_once(
         for source, result in zip(pipeline.sources, sources, strict=True):
             observation = tables[source.name].observation
             if source.uri.is_kafka and observation is not None:
-                metrics = observed_metrics(spark, observation, console_output) or {}
-                result.bad_keys, result.bad_values = metrics.get("__kt_bad_key"), metrics.get("__kt_bad_value")
+                result.take_metrics(observed_metrics(spark, observation, console_output) or {})
         return RunResult(sources, str(sink.uri), rows, files)
 
 
@@ -285,28 +293,27 @@ _ONLY_WHERE = ("subscribe", "subscribepattern", "assign", *ISOLATION_OPTIONS)
 
 def _decode(opening: Opening, source: Source, table: DataFrame) -> Table:
     """Decode keys and values, if set. Undecodable ones become null and are counted by an observation; with --strict the
-    query fails at the first one. With a manifest the observation also counts rows. `is_counting` False: no
-    observation."""
+    query fails at the first one. Those with fields that the column lacks are counted too. With a manifest the
+    observation also counts rows. `is_counting` False: no observation."""
     pipeline = opening.pipeline
     if pipeline.sink.merge_by and source.uri.is_kafka and "value" in table.columns:
         table = table.withColumn(TOMBSTONE, F.col("value").isNull())
-    bad = []
+    marks = []
     for part, decoder in (("key", source.key), ("value", source.value)):
         if decoder is not None and part in table.columns:
             plan = _plan(opening, source, part, decoder)
             table = decoding.decode(table, plan, strict=pipeline.strict)
-            bad.append(plan.bad_column)
-    bad = [] if pipeline.strict else bad
-    if not opening.is_counting or (not bad and pipeline.manifest is None):
-        return Table(table.drop(*bad))
+            marks += plan.mark_columns(strict=pipeline.strict)
+    if not opening.is_counting or (not marks and pipeline.manifest is None):
+        return Table(table.drop(*marks))
     # Spark pushes no filter through an observation, so with a manifest all records of the offset range are counted.
     name = f"kt_{source.name}"
-    counts = [F.coalesce(F.sum(F.col(column).cast("long")), F.lit(0)).alias(column) for column in bad]
+    counts = [F.coalesce(F.sum(F.col(column).cast("long")), F.lit(0)).alias(column) for column in marks]
     counts.append(F.count(F.lit(1)).alias(ROWS))
     if pipeline.is_streaming:
-        return Table(table.observe(name, *counts).drop(*bad))
+        return Table(table.observe(name, *counts).drop(*marks))
     observation = Observation(name)
-    return Table(table.observe(observation, *counts).drop(*bad), observation)
+    return Table(table.observe(observation, *counts).drop(*marks), observation)
 
 
 def _plan(opening: Opening, source: Source, part: str, how: Decoding) -> decoding.Plan:

@@ -34,7 +34,7 @@ _MASK = (1 << 64) - 1
 _KEYS = ("manifest", "pipeline", "sources", "sink")
 
 
-_COUNTS = ("records", "bad_keys", "bad_values")
+_COUNTS = ("records", "bad_keys", "bad_values", "wider_keys", "wider_values")
 _WORDS = {
     "first_offset": "begins with offset {}",
     "last_offset": "ends with offset {}",
@@ -225,7 +225,7 @@ def merge(before: ManifestContent, now: ManifestContent) -> ManifestContent:
         source["partitions"] = merged_partitions(old["partitions"], source["partitions"])
         source["damages"] = old["damages"] + source["damages"]
         for key in _COUNTS:
-            source[key] = _sum(old[key], source[key])
+            source[key] = _sum(old.get(key), source.get(key))  # manifests of earlier versions have fewer counts
         source["files"] = source["files"] if source["files"] is not None else old["files"]
     sink, old_sink = now["sink"], before["sink"]
     if sink["files"] is not None:

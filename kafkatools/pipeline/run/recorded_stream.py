@@ -31,7 +31,7 @@ from kafkatools.pipeline.run.batch import (
 )
 from kafkatools.pipeline.run.recorded_run import Recording, file_rows, manifest_content, read_again
 from kafkatools.pipeline.run.spec import Pipeline, Source
-from kafkatools.pipeline.run.stream import Stopped, committed_files, partition_progress, run_stream
+from kafkatools.pipeline.run.stream import Following, Stopped, committed_files, partition_progress, run_stream
 from kafkatools.pipeline.run.stream_progress import SourceOffsets, StreamProgress
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.types import Journal, ManifestContent
@@ -51,7 +51,8 @@ def stream_recorded(
     written at its next start. An existing manifest is continued, as the checkpoint is. Raises PipelineError; Stopped,
     after the manifest is written, on KeyboardInterrupt.
 
-    `on_rows_read` is called with the total number of rows read, `tell` with a line if a manifest has to be completed.
+    `on_rows_read` is called with the total number of rows read, `tell` with a line if a manifest has to be completed,
+    and as by `run_stream`.
     """
     path = pipeline.manifest
     assert path is not None
@@ -70,7 +71,7 @@ def stream_recorded(
             on_rows_read(count)
 
     try:
-        result = run_stream(spark, pipeline, show, rows_read)
+        result = run_stream(spark, pipeline, show, Following(rows_read, tell))
     except Stopped as stopped:
         recorder.end(stopped.result)
         raise

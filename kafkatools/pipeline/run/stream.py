@@ -10,9 +10,9 @@ reported.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
@@ -48,12 +48,17 @@ _POLL_S = 0.5
 _MODE = "outputmode"
 
 
-def run_stream(
-    spark: SparkSession, pipeline: Pipeline, show: Show, on_rows_read: Callable[[int], None] | None = None
-) -> RunResult:
-    """Run a streaming pipeline until it ends and return what it read and wrote. `on_rows_read` is called twice a second
-    with the total number of rows read. Raises PipelineError if the sink cannot be appended to or the query fails;
-    BrokenPipeError if `show` fails with it.
+class Following(NamedTuple):
+    """What a stream reports while it runs: `on_rows_read` is called twice a second with the total number of rows read,
+    `tell` with a line once values cannot be decoded or have fields that the columns lack."""
+
+    on_rows_read: Callable[[int], object]
+    tell: Callable[[str], object]
+
+
+def run_stream(spark: SparkSession, pipeline: Pipeline, show: Show, follow: Following | None = None) -> RunResult:
+    """Run a streaming pipeline until it ends and return what it read and wrote. Raises PipelineError if the sink cannot
+    be appended to or the query fails; BrokenPipeError if `show` fails with it.
 
     On KeyboardInterrupt stop the query and raise Stopped with the result so far.
     """
@@ -75,7 +80,10 @@ def run_stream(
             streaming_query = _start(pipeline, rows, show, broken_pipes)
             stop: KeyboardInterrupt | None = None
             try:
-                _follow(streaming_query, counts, on_rows_read, broken_pipes)
+                for _ in _counted(streaming_query, counts, broken_pipes):
+                    if follow is not None:
+                        follow.on_rows_read(counts.read)
+                        _tell_of_values(pipeline, counts, follow.tell)
             except KeyboardInterrupt as interrupt:
                 stop = interrupt
                 streaming_query.stop()
@@ -181,14 +189,9 @@ def _show_batch(show: Show, table: DataFrame, broken_pipes: list[BrokenPipeError
         raise
 
 
-def _follow(
-    streaming_query: StreamingQuery,
-    counts: _Counts,
-    on_rows_read: Callable[[int], None] | None,
-    broken_pipes: list[BrokenPipeError],
-) -> None:
-    """Wait until the query ends, update the counts twice a second and then call `on_rows_read` with the rows read so
-    far. Raises the exception that ended the query; KeyboardInterrupt or BrokenPipeError if that was the cause."""
+def _counted(streaming_query: StreamingQuery, counts: _Counts, broken_pipes: list[BrokenPipeError]) -> Iterator[None]:
+    """Update the counts twice a second and yield each time, until the query ends. Raises the exception that ended the
+    query; KeyboardInterrupt or BrokenPipeError if that was the cause."""
     ended = False
     while not ended:
         try:
@@ -200,8 +203,27 @@ def _follow(
                 raise KeyboardInterrupt from error
             raise
         counts.update(streaming_query)
-        if on_rows_read is not None:
-            on_rows_read(counts.read)
+        yield
+
+
+_OUTCOMES = {
+    "bad": "{part}s cannot be decoded: null in their place",
+    "wider": "{part}s of a newer schema have fields that the columns of this stream lack: they are left out; start the "
+    "stream again to get them, or give --{part}-schema FILE",
+}
+"""The lines of a stream about values, by the kind of the column that marks them."""
+
+
+def _tell_of_values(pipeline: Pipeline, counts: _Counts, tell: Callable[[str], object]) -> None:
+    """Call `tell` with a line once the first keys or values of a source are bad or have more fields than the column."""
+    for source in pipeline.sources:
+        metrics = counts.metrics.get(f"kt_{source.name}", {})
+        for part in ("key", "value"):
+            for kind, line in _OUTCOMES.items():
+                name = f"{source.name} {kind} {part}"
+                if metrics.get(f"__kt_{kind}_{part}") and name not in counts.told:
+                    counts.told.add(name)
+                    tell(f"{source.uri}: {line.format(part=part)}")
 
 
 class _Counts:
@@ -214,6 +236,7 @@ class _Counts:
         self.metrics: dict[str, dict[str, int]] = {}
         self.offsets: list[tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]] = []
         self.read_of: list[int] = []
+        self.told: set[str] = set()
         self._batch_ids: set[int] = set()
 
     def update(self, streaming_query: StreamingQuery) -> None:
@@ -270,9 +293,10 @@ def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Co
     result.records = counts.read_of[at] if at < len(counts.read_of) else 0
     if source.uri.is_kafka and not result.partitions and at < len(counts.offsets):
         result.partitions = partition_progress(*counts.offsets[at])
+    result.take_metrics(metrics)
     for part in ("key", "value"):
-        if getattr(source, part) is not None and not pipeline.strict:
-            setattr(result, f"bad_{part}s", metrics.get(f"__kt_bad_{part}", 0))
+        if getattr(source, part) is not None and not pipeline.strict and not metrics:
+            setattr(result, f"bad_{part}s", 0)
     return result
 
 

@@ -13,13 +13,13 @@ from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sinks.columns import Target, has_headers, row_columns, sink_rows, split_by_target
 from kafkatools.pipeline.sinks.options import SinkOptions
-from kafkatools.pipeline.sinks.producers import closing_producer
+from kafkatools.pipeline.sinks.producers import away, closing_producer
 
 
 def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
     """Send all rows, wait for the acknowledgements and return the number of records by topic. Raises PipelineError."""
     with closing_producer(options.producer) as producer:
-        rows = RowSender(producer, options.topic)
+        rows = RowSender(producer, options)
         for batch in batches:
             rows.send(batch)
         rows.flush()
@@ -29,9 +29,10 @@ def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[
 class RowSender:
     """Sends the batches of a task through a producer, counts records by topic and remembers the first failure."""
 
-    def __init__(self, producer: Producer, topic: str | None) -> None:
+    def __init__(self, producer: Producer, options: SinkOptions) -> None:
         self._producer = producer
-        self._topic = topic
+        self._topic = options.topic
+        self._settings = options.producer
         self._lock = threading.Lock()
         self._failed = 0
         self._failure: tuple[str, int, Exception] | None = None
@@ -86,4 +87,5 @@ class RowSender:
         place = topic if partition < 0 else f"{topic}-{partition}"
         which = "a record was" if failed == 1 else f"{failed} records were"
         name = getattr(error, "name", type(error).__name__)
-        raise PipelineError(f"kt sink: {which} not written to {place}: {name}: {error}") from error
+        end = away(error, self._settings)
+        raise PipelineError(f"kt sink: {which} not written to {place}: {name}: {error}{end}") from error

@@ -192,7 +192,7 @@ def write_transaction(
     with closing_producer(transactions.task_settings(place)) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        rows = RowSender(producer, options.topic)
+        rows = RowSender(producer, options)
         rows.send(first)
         for batch in batches:
             rows.send(batch)

@@ -88,7 +88,7 @@ class RegistryTransport:
             with error:
                 raise _error_of(url, path, error) from None
         except TimeoutError:
-            raise _Final(f"{url} does not answer within {self._access.timeout_ms} ms") from None
+            raise _TimedOut(f"{url} does not answer within {self._access.timeout_ms} ms") from None
         except (OSError, HTTPException, ValueError) as error:
             raise _unreachable(url, error, self._access.timeout_ms) from None
         try:
@@ -106,20 +106,34 @@ class _Final(RegistryFailed):
     """A failure that another attempt would not change."""
 
 
+class _TimedOut(_Final):
+    """The registry did not answer in time."""
+
+    is_temporary = True
+
+
+class _Unconnected(RegistryFailed):
+    """The connection was refused or lost."""
+
+    is_temporary = True
+
+
 class _ServerError(RegistryFailed):
     """The registry answered with an error of its own (500 to 599)."""
+
+    is_temporary = True
 
 
 def _unreachable(url: str, error: Exception, timeout_ms: int) -> RegistryFailed:
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, TimeoutError):
-        return _Final(f"{url} does not answer within {timeout_ms} ms")
+        return _TimedOut(f"{url} does not answer within {timeout_ms} ms")
     text = getattr(reason, "verify_message", None) or getattr(reason, "strerror", None)
     if isinstance(reason, SSLError):
         words = getattr(reason, "verify_message", None) or (reason.reason or "failed").replace("_", " ").lower()
         hint = _TLS_HINT if getattr(reason, "verify_code", 0) in _UNKNOWN_ISSUER else ""
         return _Final(f"{url}: TLS failed: {words.rstrip('.')}", hint=hint)
-    kind = RegistryFailed if isinstance(reason, ConnectionError) else _Final
+    kind = _Unconnected if isinstance(reason, ConnectionError) else _Final
     return kind(f"{url} does not answer: {text or str(reason) or type(reason).__name__}")
 
 

@@ -94,7 +94,7 @@ class Replay:
         options = read_options({f"{KAFKA_PREFIX}{name}": value for name, value in cluster.settings.items()}
                                | {f"{KAFKA_PREFIX}bootstrap.servers": cluster.bootstrap})  # fmt: skip
         with closing_producer(options.producer) as producer:
-            sender = RowSender(producer, None)
+            sender = RowSender(producer, options)
             for rows in batches if rate is None else Throttle(rate)(batches):
                 sender.send(rows)
             sender.flush()

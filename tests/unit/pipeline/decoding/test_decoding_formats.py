@@ -11,8 +11,10 @@ import uuid
 from typing import Any
 
 import pytest
+from support.manual_clock import ManualClock
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.tools.schemas.errors import RegistryFailed
 from kafkatools.tools.schemas.registry import RegisteredSchema
 
 pytest.importorskip("pyspark")
@@ -117,6 +119,65 @@ def test_an_avro_value_is_read_by_the_schema_it_was_written_with() -> None:
     ):
         with pytest.raises(ValueError, match=why):
             decode(bad)
+
+
+def record(*fields: Any) -> Any:
+    return {"type": "record", "name": "R", "fields": [{"name": name, **rest} for name, rest in fields]}
+
+
+def test_values_of_a_later_schema_with_more_fields_are_marked() -> None:
+    inner = {"type": {"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]}}
+    wider_inner = json.loads(json.dumps(inner))
+    wider_inner["type"]["fields"].append({"name": "y", "type": "int"})
+    plain = {"type": "int"}
+    schemas = {
+        1: (record(("a", plain), ("gone", plain), ("in", inner)), {"a": 1, "gone": 1, "in": {"x": 1}}, False),
+        2: (record(("a", plain), ("in", inner)), {"a": 1, "in": {"x": 1}}, False),
+        3: (record(("a", {"type": "long"}), ("in", inner)), {"a": 1, "in": {"x": 1}}, False),
+        4: (record(("a", plain), ("in", inner), ("b", plain)), {"a": 1, "in": {"x": 1}, "b": 1}, True),
+        5: (record(("a", plain), ("in", wider_inner)), {"a": 1, "in": {"x": 1, "y": 1}}, True),
+    }
+    registry: Any = Registry(**{f"_{number}": registered(schema) for number, (schema, _, _) in schemas.items()})
+    reader = record(("a", {"type": "long"}), ("in", inner))
+    decode = avro.AvroDecoder(registered(reader), registry, 2).start()
+    for number, (schema, value, is_wider) in schemas.items():
+        data = b"\0\0\0\0" + bytes([number]) + encoded(schema, value)
+        assert decode(data) == {"a": 1, "in": {"x": 1}}, number
+        assert decode.has_more_fields(data) == is_wider, number
+
+
+class AwayRegistry(Registry):
+    """Does not answer until the clock has reached a time."""
+
+    def __init__(self, clock: ManualClock, back_ms: int, error: RegistryFailed) -> None:
+        super().__init__(_1=registered("int"))
+        self._clock, self._back_ms, self._error = clock, clock.now_ms() + back_ms, error
+
+    def by_id(self, number: int, form: str = "") -> RegisteredSchema | None:
+        if self._clock.now_ms() < self._back_ms:
+            raise self._error
+        return super().by_id(number, form)
+
+
+class NoAnswer(RegistryFailed):
+    is_temporary = True
+
+
+def test_a_registry_that_does_not_answer_is_asked_again_for_a_minute() -> None:
+    clock = ManualClock()
+    registry: Any = AwayRegistry(clock, 59_000, NoAnswer("http://r does not answer"))
+    assert avro.AvroDecoder(registered("int"), registry).start(clock)(b"\0\0\0\0\1\6") == 3
+    registry = AwayRegistry(clock, 3_600_000, NoAnswer("http://r does not answer"))
+    with pytest.raises(PipelineError) as failed:
+        avro.AvroDecoder(registered("int"), registry).start(clock)(b"\0\0\0\0\1\6")
+    assert str(failed.value) == (
+        "Schema 1 could not be fetched in 60 s: http://r does not answer; check that the schema registry runs"
+    )
+    before_ms = clock.now_ms()
+    registry = AwayRegistry(clock, 59_000, RegistryFailed("http://r: 401"))
+    with pytest.raises(PipelineError, match="^http://r: 401$"):
+        avro.AvroDecoder(registered("int"), registry).start(clock)(b"\0\0\0\0\1\6")
+    assert clock.now_ms() == before_ms, "wrong credentials do not become right"
 
 
 def test_an_avro_schema_file_reads_values_with_and_without_an_id_in_front() -> None:

@@ -1,4 +1,4 @@
-"""What a stream's progress says of offsets."""
+"""What a stream's progress says of offsets, and of values that are not what the columns are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafkatools.pipeline.run.stream import _offsets
+from kafkatools.pipeline.run.spec import pipeline_from
+from kafkatools.pipeline.run.stream import _Counts, _offsets, _tell_of_values
 from kafkatools.pipeline.sources.live.offsets import with_beginning
 
 START, END = {"orders": {"0": 3, "1": 0}}, {"orders": {"0": 9, "1": 4}}
@@ -26,3 +27,17 @@ START, END = {"orders": {"0": 3, "1": 0}}, {"orders": {"0": 9, "1": 4}}
 )
 def test_offsets_of_topics_and_nothing_else(told: Any, offsets: dict[str, Any]) -> None:
     assert _offsets(told) == offsets
+
+
+def test_bad_values_and_those_with_more_fields_are_told_once_each() -> None:
+    pipeline = pipeline_from({"from": "topic:orders", "to": "console:"}, {})
+    counts, lines = _Counts(), list[str]()
+    for metrics in ({"__kt_bad_value": 0}, {"__kt_bad_value": 2}, {"__kt_bad_value": 3, "__kt_wider_value": 1}):
+        counts.metrics["kt_input"] = metrics
+        _tell_of_values(pipeline, counts, lines.append)
+        _tell_of_values(pipeline, counts, lines.append)
+    assert lines == [
+        "topic:orders: values cannot be decoded: null in their place",
+        "topic:orders: values of a newer schema have fields that the columns of this stream lack: they are left out; "
+        "start the stream again to get them, or give --value-schema FILE",
+    ]

@@ -1,0 +1,260 @@
+"""A stream whose broker and schema registry hang, are killed and come back, and whose schema changes meanwhile: every
+record once, each wait told, and a Ctrl-C that ends it while nothing answers."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.kt import run_kt
+from support.schema_registry import Answer, Request, serving
+from support.waiting import eventually
+
+import kafkatools
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark")
+fastavro = pytest.importorskip("fastavro")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+PATIENCE_S = 600.0
+
+
+def record(*fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, *fields]}
+
+
+NOTE = {"name": "note", "type": ["null", "string"], "default": None}
+OLD = record(NOTE)
+WIDER = record(NOTE, {"name": "price", "type": ["null", "double"], "default": None})
+NARROWER = record()
+"""The second schema adds the field `price`, the third one removes both."""
+
+
+def encoded(number: int, schema: Any, value: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+    return b"\0" + number.to_bytes(4, "big") + out.getvalue()
+
+
+class Registry:
+    """A schema registry with the schemas 1, 2, ... of the topic `orders`. It can hang, and be stopped and started again
+    on its port."""
+
+    def __init__(self) -> None:
+        self.schemas: list[Any] = [OLD]
+        self._answers = threading.Event()
+        self._answers.set()
+        self._port = 0
+        self._running = contextlib.ExitStack()
+        self._start()
+
+    def _start(self) -> None:
+        server = self._running.enter_context(serving(self._answer, port=self._port))
+        self._port, self.url = server.server_port, server.url
+
+    def _answer(self, request: Request) -> Answer:
+        self._answers.wait()
+        newest = len(self.schemas)
+        known = {f"/schemas/ids/{number}": number for number in range(1, newest + 1)}
+        number = {**known, "/subjects/orders-value/versions/latest": newest}.get(request.path)
+        if number is None:
+            return Answer(404, json.dumps({"error_code": 40403, "message": "not found"}))
+        return Answer(200, json.dumps({"id": number, "schema": json.dumps(self.schemas[number - 1])}))
+
+    @contextlib.contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Within it requests are accepted and not answered."""
+        self._answers.clear()
+        try:
+            yield
+        finally:
+            self._answers.set()
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Within it the port refuses connections."""
+        self._running.close()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def close(self) -> None:
+        self._answers.set()
+        self._running.close()
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    made = Registry()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Place:
+    """A broker, the topics `orders` and `rows`, and the records of `orders`."""
+
+    def __init__(self, broker: kafkatools.EmbeddedBroker) -> None:
+        self.broker = broker
+        self.expected: list[dict[str, Any]] = []
+        for topic in ("orders", "rows"):
+            self.kt("topics", "--create", "--topic", topic, "--partitions", "2")
+
+    def kt(self, command: str, *words: str) -> str:
+        ran = run_kt(command, "--bootstrap-server", self.broker.bootstrap, *words)
+        assert ran.status == 0, ran.err
+        return ran.out
+
+    def send(self, number: int, schema: Any, *, row: dict[str, Any], **value: Any) -> None:
+        """Send twenty records with the schema of a number; `row` has what becomes of them, besides the id."""
+        with kafkatools.Producer(bootstrap_servers=self.broker.bootstrap) as producer:
+            for _ in range(20):
+                order = {"id": len(self.expected), **value}
+                producer.send("orders", encoded(number, schema, order), partition=order["id"] % 2)
+                self.expected.append({"id": order["id"], **row})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows that a reader of committed records sees, by id."""
+        words = ("--topic", "rows", "--from-beginning", "--exit-at-end", "--isolation-level", "read_committed")
+        rows = [json.loads(line) for line in self.kt("console-consumer", *words).splitlines()]
+        return sorted(rows, key=lambda row: int(row["id"]))
+
+    def await_rows(self) -> None:
+        eventually(lambda: len(self.rows()) >= len(self.expected), PATIENCE_S)
+        assert self.rows() == self.expected
+
+    @contextlib.contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Within it the broker is stopped: its port accepts connections and answers nothing."""
+        os.kill(self.broker.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.broker.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with kafkatools.EmbeddedBroker(auto_create_topics_enable=False) as broker:
+        yield Place(broker)
+
+
+class Stream:
+    """`kt pipeline run --stream` from `orders` to `rows`, in a process of its own."""
+
+    def __init__(self, words: list[str], mark: str) -> None:
+        environ = {**os.environ, "KT_TEST_MARK": mark, "KT_JOURNAL": "off"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kafkatools", "pipeline", "run", *words], env=environ, text=True,
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.lines: list[str] = []
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line.rstrip())
+
+    def await_line(self, beginning: str, end: str = "") -> None:
+        def is_there() -> bool:
+            assert self.process.poll() is None, self.lines
+            return any(line.startswith(beginning) and line.endswith(end) for line in self.lines)
+
+        eventually(is_there, PATIENCE_S)
+        self.lines.clear()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._thread.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+def words_of(place: Place, registry: Registry, checkpoint: pathlib.Path) -> list[str]:
+    return [
+        "--from", "topic:orders", "--from-option", "startingOffsets=earliest", "--value", "avro", "--schema-registry",
+        registry.url, "--to", "topic:rows", "--bootstrap-server", place.broker.bootstrap, "--stream", "--checkpoint",
+        str(checkpoint),
+    ]  # fmt: skip
+
+
+def test_a_stream_outlives_its_broker_and_registry_and_a_changed_schema(
+    place: Place, registry: Registry, spark: SparkSession, tmp_path: pathlib.Path
+) -> None:
+    words, mark = words_of(place, registry, tmp_path / "checkpoint"), uuid.uuid4().hex
+    broker, asked = f"broker {place.broker.bootstrap}", f"schema registry {registry.url}"
+    place.send(1, OLD, note="a", row={"note": "a"})
+    with Stream([*words, "--master", "local[2]"], mark) as stream:
+        place.await_rows()
+
+        registry.schemas.append(WIDER)
+        place.send(2, WIDER, note="b", price=2.5, row={"note": "b"})
+        stream.await_line("topic:orders: values of a newer schema have fields that the columns of this stream lack")
+        place.await_rows()
+
+        registry.schemas.append(NARROWER)
+        with registry.hanging():
+            place.send(3, NARROWER, row={})
+            stream.await_line(f"Waiting for {asked} for ", "; a task that needs a schema waits a minute for it")
+        stream.await_line(f"{asked[0].upper()}{asked[1:]} answers again")
+        place.await_rows()
+        with registry.stopped():
+            place.send(3, NARROWER, row={})
+        place.await_rows()
+
+        with place.hanging():
+            stream.await_line(
+                f"Waiting for {broker} for ", "writing topic:rows waits at most 120 s (kafka.delivery.timeout.ms)"
+            )
+        stream.await_line(f"{broker[0].upper()}{broker[1:]} answers again")
+        place.send(1, OLD, note="c", row={"note": "c"})
+        place.await_rows()
+        place.broker.kill()
+        place.broker.start()
+        place.send(1, OLD, note="d", row={"note": "d"})
+        place.await_rows()
+
+        with place.hanging():
+            stream.process.send_signal(signal.SIGINT)
+            assert stream.process.wait(PATIENCE_S) == 130
+        assert not any("Traceback" in line for line in stream.lines), stream.lines
+    eventually(lambda: not processes_of(mark), 60)
+
+    registry.schemas.append(WIDER)
+    place.send(4, WIDER, note="e", price=4.5, row={"note": "e", "price": 4.5})
+    again = run_kt("pipeline", "run", *words, "--trigger", "available-now")
+    assert again.status == 0, again.err
+    assert place.rows() == place.expected, "the new field from the restart on, and each record once"
+    assert "newer schema" not in again.err
+
+
+def processes_of(mark: str) -> list[str]:
+    """The command lines of the processes that have the mark in their environment."""
+    found = []
+    for directory in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"KT_TEST_MARK={mark}".encode() in (directory / "environ").read_bytes().split(b"\0"):
+                found.append((directory / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found

@@ -1,0 +1,116 @@
+"""Brokers, schema registries and object stores that do not answer while a pipeline runs: which are asked, and what is
+told of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from typing import Any
+
+import pytest
+from support.manual_clock import ManualClock
+from support.schema_registry import Answer, serving
+from support.waiting import eventually
+
+import kafkatools
+from kafkatools.core.clock import SystemClock
+from kafkatools.pipeline.run import services
+from kafkatools.pipeline.run.services import Brokers, Silences, Watched, WebService, services_of, telling_silences
+from kafkatools.pipeline.run.spec import pipeline_from
+from kafkatools.pipeline.uris import Cluster
+
+
+def test_silence_is_told_after_ten_seconds_each_minute_and_at_its_end() -> None:
+    silences = Silences("reading topic:t waits")
+    reason = {"Broker b:1": "no answer"}
+    told = {now: silences.lines(reason, now * 1000) for now in range(0, 140, 2)}
+    assert {now: lines for now, lines in told.items() if lines} == {
+        10: ["Waiting for broker b:1 for 10 s: no answer; reading topic:t waits"],
+        70: ["Waiting for broker b:1 for 70 s: no answer; reading topic:t waits"],
+        130: ["Waiting for broker b:1 for 130 s: no answer; reading topic:t waits"],
+    }
+    assert silences.lines({}, 142_000) == ["Broker b:1 answers again, after 142 s"]
+    assert silences.lines(reason, 200_000) == [] and silences.lines({}, 204_000) == [], "not told, so not ended either"
+    assert silences.lines(reason, 300_000) == [] and silences.lines(reason, 310_000) != []
+
+
+@pytest.mark.slow
+def test_a_broker_that_hangs_and_one_that_is_killed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "_TIMEOUT_MS", 300)
+    with kafkatools.EmbeddedBroker() as broker:
+        brokers = Brokers(broker.bootstrap, {}, SystemClock())
+        try:
+            eventually(lambda: brokers.silent() == {})
+            os.kill(broker.pid, signal.SIGSTOP)
+            assert brokers.silent().keys() == {f"Broker {broker.bootstrap}"}
+            os.kill(broker.pid, signal.SIGCONT)
+            eventually(lambda: brokers.silent() == {})
+            broker.kill()
+            assert brokers.silent().keys() == {f"Broker {broker.bootstrap}"}
+            broker.start()
+            eventually(lambda: brokers.silent() == {})
+        finally:
+            brokers.close()
+
+
+def test_a_web_service_answers_with_any_response_and_not_by_its_port_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(lambda request: Answer(401, "{}")) as server:
+        assert WebService("Schema registry", server.url).silent() == {}
+    refused = WebService("Schema registry", server.url)
+    assert refused.silent() == {f"Schema registry {server.url}": "Connection refused"}
+    monkeypatch.setattr(services, "_TIMEOUT_MS", 100)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert WebService("Object store", url).silent() == {f"Object store {url}": "no answer within 0.1 s"}
+
+
+def test_lines_are_told_while_the_context_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "POLL_S", 0.01)
+    clock = ManualClock()
+
+    class Away:
+        is_closed = False
+
+        def silent(self) -> dict[str, str]:
+            clock.advance_ms(4000)
+            return {"Broker b:1": "gone"}
+
+        def interrupt(self) -> None:
+            pass
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    away, lines = Away(), list[str]()
+    with telling_silences([Watched(away, "advice")], lines.append, clock):
+        eventually(lambda: len(lines) == 2)
+    assert lines[0] == "Waiting for broker b:1 for 12 s: gone; advice"
+    assert away.is_closed
+
+
+def test_the_services_of_a_pipeline() -> None:
+    def names(values: dict[str, Any], **clusters: Cluster) -> dict[str, str]:
+        pipeline = pipeline_from(values, {name.replace("sink", ""): cluster for name, cluster in clusters.items()})
+        hadoop = {"fs.s3a.endpoint": "store:9000", "fs.s3a.bucket.own.endpoint": "http://own"}.get
+        watched = services_of(pipeline, hadoop, {"AWS_ENDPOINT_URL": "http://aws"})
+        found = {}
+        for service, advice in watched:
+            name = service._bootstrap if isinstance(service, Brokers) else service._name  # type: ignore[attr-defined]
+            found[name] = advice
+            service.close()
+        return found
+
+    topics = {"from": "topic:a", "to": "topic:b", "to-option": {"kafka.delivery.timeout.ms": "5000"}}
+    assert names(topics, input=Cluster("h:1"), sink=Cluster("h:1")) == {
+        "h:1": "reading topic:a waits at most 120 s (kafkaConsumer.pollTimeoutMs), writing topic:b waits at most 5 s "
+        "(kafka.delivery.timeout.ms)"
+    }
+    assert names(topics, input=Cluster("h:1"), sink=Cluster("h:2")).keys() == {"h:1", "h:2"}
+    decoded = {"from": "topic:a", "to": "console:", "value": "avro", "schema-registry": "http://user:word@r:81/x"}
+    assert names(decoded, input=Cluster("h:1")).keys() == {"h:1", "Schema registry http://r:81/x"}
+    stores = {"from": "log:s3://x/y", "to": "parquet:s3a://own/z", "manifest": "s3://x/m"}
+    assert names(stores).keys() == {"Object store http://own", "Object store http://aws"}
+    stream = {"from": "parquet:s3a://in/z", "to": "parquet:/out", "stream": True, "checkpoint": "s3a://own/c"}
+    assert names(stream).keys() == {"Object store https://store:9000", "Object store http://own"}
+    assert names({"from": "log:/x", "to": "parquet:/out"}) == {}
