@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from kafkatools.core.errors import ConnectionFailed, RequestTimedOut, Timeout
 from kafkatools.tools.schemas.errors import SchemaError
 
 
 class PipelineError(Exception):
     """A source, sink, query or job failed; the message is one line that names the cause."""
+
+
+def brokers_away(error: Exception, settings: Mapping[str, str]) -> str:
+    """Return the end of an error's text that names the brokers of a client's settings if they did not answer; else
+    nothing."""
+    if not isinstance(error, (Timeout, ConnectionFailed, RequestTimedOut)):
+        return ""
+    return f" (check that the brokers of {settings['bootstrap.servers']} run and can be reached from here)"
 
 
 @contextmanager

@@ -1,5 +1,5 @@
-"""A stream whose broker and schema registry hang, are killed and come back, and whose schema changes meanwhile: every
-record once, each wait told, and a Ctrl-C that ends it while nothing answers."""
+"""Runs whose broker and schema registry hang, are killed and come back, and whose schema changes meanwhile: every
+record once, each wait told, and a Ctrl-C that ends them while nothing answers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ from support.schema_registry import Answer, Request, serving
 from support.waiting import eventually
 
 import kafkatools
+from kafkatools.pipeline.run import services
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,8 +157,8 @@ def place() -> Iterator[Place]:
         yield Place(broker)
 
 
-class Stream:
-    """`kt pipeline run --stream` from `orders` to `rows`, in a process of its own."""
+class Running:
+    """`kt pipeline run` in a process of its own, and the lines that it prints on stderr."""
 
     def __init__(self, words: list[str], mark: str) -> None:
         environ = {**os.environ, "KT_TEST_MARK": mark, "KT_JOURNAL": "off"}
@@ -181,7 +183,7 @@ class Stream:
         eventually(is_there, PATIENCE_S)
         self.lines.clear()
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Running:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -206,7 +208,7 @@ def test_a_stream_outlives_its_broker_and_registry_and_a_changed_schema(
     words, mark = words_of(place, registry, tmp_path / "checkpoint"), uuid.uuid4().hex
     broker, asked = f"broker {place.broker.bootstrap}", f"schema registry {registry.url}"
     place.send(1, OLD, note="a", row={"note": "a"})
-    with Stream([*words, "--master", "local[2]"], mark) as stream:
+    with Running([*words, "--master", "local[2]"], mark) as stream:
         place.await_rows()
 
         registry.schemas.append(WIDER)
@@ -248,6 +250,81 @@ def test_a_stream_outlives_its_broker_and_registry_and_a_changed_schema(
     assert again.status == 0, again.err
     assert place.rows() == place.expected, "the new field from the restart on, and each record once"
     assert "newer schema" not in again.err
+
+
+def test_a_resumed_run_has_the_columns_of_the_newest_schema(
+    place: Place, registry: Registry, spark: SparkSession, tmp_path: pathlib.Path
+) -> None:
+    words = [
+        "--from", "topic:orders", "--value", "avro", "--schema-registry", registry.url, "--sql",
+        "SELECT value.* FROM input", "--to", f"parquet:{tmp_path / 'out'}", "--bootstrap-server",
+        place.broker.bootstrap, "--manifest", str(tmp_path / "manifest.json"), "--resume", "--json",
+    ]  # fmt: skip
+
+    def run() -> dict[str, Any]:
+        ran = run_kt("pipeline", "run", *words)
+        assert ran.status == 0, ran.err
+        source: dict[str, Any] = json.loads(ran.out)["sources"][0]
+        return source
+
+    place.send(1, OLD, note="a", row={"note": "a", "price": None})
+    assert run()["wider_values"] == 0
+    registry.schemas.append(WIDER)
+    place.send(2, WIDER, note="b", price=2.5, row={"note": "b", "price": 2.5})
+    assert run()["wider_values"] == 0
+    registry.schemas.append(NARROWER)
+    place.send(3, NARROWER, row={"note": None, "price": None})
+    assert run()["wider_values"] == 0
+    rows = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "out")).orderBy("id").collect()
+    assert [row.asDict() for row in rows] == place.expected
+
+
+def test_a_batch_waits_for_its_broker_and_says_so(
+    place: Place, registry: Registry, spark: SparkSession, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"POLL_S": 0.1, "_FIRST_MS": 0, "_TIMEOUT_MS": 500}.items():
+        monkeypatch.setattr(services, name, value)
+    told, decide = threading.Event(), services.Silences.lines
+
+    def lines(self: services.Silences, silent: dict[str, str], now_ms: int) -> list[str]:
+        result = decide(self, silent, now_ms)
+        if result:
+            told.set()
+        return result
+
+    monkeypatch.setattr(services.Silences, "lines", lines)
+    place.send(1, OLD, note="a", row={})
+    words = ["--from", "topic:orders", "--from-option", "kafka.request.timeout.ms=1000", "--to", "console:", "--json"]
+    words += ["--sql", "SELECT offset FROM input", "--bootstrap-server", place.broker.bootstrap]
+    with ThreadPoolExecutor(1) as pool:
+        with place.broker.faults.add("drop", api="Fetch") as dropped:
+            result = pool.submit(run_kt, "pipeline", "run", *words)
+            eventually(lambda: dropped.hits > 0, PATIENCE_S)
+            with place.hanging():
+                assert told.wait(PATIENCE_S)
+        ran = result.result(PATIENCE_S)
+    assert ran.status == 0, ran.err
+    assert len(ran.out.splitlines()) == len(place.expected)
+    assert f"Waiting for broker {place.broker.bootstrap} for 0 s: " in ran.err
+    hasty = ["--from-option", "kafkaConsumer.pollTimeoutMs=1500"]
+    with place.broker.faults.add("drop", api="Fetch"):
+        failed = run_kt("pipeline", "run", *words, *hasty)
+    assert failed.status == 1
+    message = json.loads(failed.err.splitlines()[-1])["error"]["message"]
+    assert message.startswith("orders-") and place.broker.bootstrap in message, message
+
+
+def test_ctrl_c_ends_a_batch_whose_sink_hangs(place: Place, registry: Registry, tmp_path: pathlib.Path) -> None:
+    mark = uuid.uuid4().hex
+    place.send(1, OLD, note="a", row={})
+    words = ["--from", "topic:orders", "--to", "topic:rows", "--bootstrap-server", place.broker.bootstrap]
+    with place.broker.faults.add("drop", api="Produce") as dropped:
+        with Running([*words, "--master", "local[2]"], mark) as batch:
+            eventually(lambda: dropped.hits > 0, PATIENCE_S)
+            batch.process.send_signal(signal.SIGINT)
+            assert batch.process.wait(PATIENCE_S) == 130
+        assert not any("Traceback" in line for line in batch.lines), batch.lines
+        eventually(lambda: not processes_of(mark), 60)
 
 
 def processes_of(mark: str) -> list[str]:

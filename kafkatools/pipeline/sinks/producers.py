@@ -5,20 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
-from kafkatools.core.errors import ConnectionFailed, InvalidTransactionTimeout, KafkaError, Timeout
+from kafkatools.core.errors import InvalidTransactionTimeout, KafkaError
 from kafkatools.core.producer.producer import Producer
-from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.errors import PipelineError, brokers_away
 
-_NO_ANSWER = (Timeout, ConnectionFailed)
 _CLOSE_AFTER_FAILURE_MS = 1000
 _TIMEOUT_REFUSED = " Set kafka.transaction.timeout.ms to at most the broker's limit; the default is 900000."
-
-
-def away(error: Exception, settings: Mapping[str, str]) -> str:
-    """Return the end of an error's text that names the brokers if they did not answer; else nothing."""
-    if not isinstance(error, _NO_ANSWER):
-        return ""
-    return f" (check that the brokers of {settings['bootstrap.servers']} run and can be reached from here)"
 
 
 @contextlib.contextmanager
@@ -34,6 +26,6 @@ def closing_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
             producer.close(_CLOSE_AFTER_FAILURE_MS)
         if isinstance(error, KafkaError):
             hint = _TIMEOUT_REFUSED if isinstance(error.__cause__, InvalidTransactionTimeout) else ""
-            raise PipelineError(f"kt sink: {error.name}: {error}{hint}{away(error, settings)}") from error
+            raise PipelineError(f"kt sink: {error.name}: {error}{hint}{brokers_away(error, settings)}") from error
         raise
     producer.close()

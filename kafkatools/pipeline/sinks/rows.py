@@ -10,10 +10,10 @@ import pyarrow as pa
 from kafkatools.core.producer.futures import RecordMetadata, RowsRun
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
-from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.errors import PipelineError, brokers_away
 from kafkatools.pipeline.sinks.columns import Target, has_headers, row_columns, sink_rows, split_by_target
 from kafkatools.pipeline.sinks.options import SinkOptions
-from kafkatools.pipeline.sinks.producers import away, closing_producer
+from kafkatools.pipeline.sinks.producers import closing_producer
 
 
 def write_rows(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
@@ -87,5 +87,5 @@ class RowSender:
         place = topic if partition < 0 else f"{topic}-{partition}"
         which = "a record was" if failed == 1 else f"{failed} records were"
         name = getattr(error, "name", type(error).__name__)
-        end = away(error, self._settings)
+        end = brokers_away(error, self._settings)
         raise PipelineError(f"kt sink: {which} not written to {place}: {name}: {error}{end}") from error

@@ -24,7 +24,7 @@ import pyarrow as pa
 from kafkatools.core.consumer.fetcher import FetchedBatches
 from kafkatools.core.consumer.range_reader import RangeLost, RangeReader
 from kafkatools.core.errors import KafkaError
-from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.errors import PipelineError, brokers_away
 from kafkatools.pipeline.run.reports import RECORDS, SplitReport, write_report
 from kafkatools.pipeline.sources.arrow_rows import ArrowRows
 from kafkatools.pipeline.sources.live.batches import AbortedTransactions, BatchWalk, Markers, Run
@@ -104,7 +104,8 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
                 _log.warning("%s", loss)
                 start = loss.resume_at
     except KafkaError as error:
-        raise PipelineError(f"{split.topic}-{split.partition}: {error}") from error
+        end = brokers_away(error, task.options.settings)
+        raise PipelineError(f"{split.topic}-{split.partition}: {error}{end}") from error
     if task.options.report_path is not None:
         write_report(task.options.report_path, report)
 
