@@ -21,7 +21,7 @@ KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation clean tools setup install-check lock
+.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation coverage clean tools setup install-check lock
 
 setup: $(STAMP)
 
@@ -204,6 +204,14 @@ test-yarn: setup
 mutation: setup
 	$(BIN)/pip install -q 'cosmic-ray>=8.4'
 	nice $(BIN)/python .ci/mutation $(MUTATION_ARGS)
+
+# These stages of `make test`, in which every process that a test starts measures the lines and branches that it runs, then a table by area and by module.
+# The second is for the kernels, whose compiled form cannot be measured. Tests that fail here and nowhere else, for they take twice the time, still count.
+COVERAGE_STAGES ?= test-small test-pure test-large
+coverage: setup tools
+	rm -rf build/coverage
+	-COVERAGE_PROCESS_START="$(CURDIR)/pyproject.toml" $(MAKE) -k $(COVERAGE_STAGES) PYTEST_ARGS="$(PYTEST_ARGS) -o timeout=900"
+	$(BIN)/python .ci/coverage
 
 bench: $(STAMP) tools
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
