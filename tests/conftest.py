@@ -123,6 +123,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """With `make coverage`: write what was measured before xdist gives a worker ten seconds to end."""
+    if "COVERAGE_PROCESS_START" in os.environ:
+        import coverage
+
+        if measured := coverage.Coverage.current():
+            measured.stop()
+            measured.save()
+
+
 # What takes most to start: all files with a test that uses one of these fixtures run in the same worker.
 SHARED = ("spark", "three_nodes")
 

@@ -34,8 +34,8 @@ from kafkatools.core.records.header import (
 )
 from kafkatools.core.records.layout import CODEC_MASK, LOG_OVERHEAD, SMALLEST_OVERHEAD, TIMESTAMP_TYPE_BIT
 
-# crc, magic, attributes, (timestamp,) key size, value size
-RECORD_OVERHEAD = (14, 22)
+# the smallest message of magic 1: crc, magic, attributes, timestamp, key size, value size
+_SMALLEST_WITH_TIMESTAMP = 22
 CRC_START = 4
 
 _ENTRY = struct.Struct(">qiIbb")
@@ -109,7 +109,7 @@ class LegacyBatch:
     @property
     def max_timestamp(self) -> int:
         """The timestamp of the outer message in ms, -1 with magic 0."""
-        if self.magic == 0 or self.length < RECORD_OVERHEAD[1]:
+        if self.magic == 0 or self.length < _SMALLEST_WITH_TIMESTAMP:
             return NO_TIMESTAMP
         timestamp: int = _LONG.unpack_from(self.buffer, self.position + 18)[0]
         return timestamp
@@ -232,7 +232,7 @@ def _message(buffer: Buffer, position: int, end: int) -> _Message | None:
     crc, magic, attributes = _MESSAGE.unpack_from(buffer, start)
     timestamp = NO_TIMESTAMP
     if magic == 1:
-        if size < RECORD_OVERHEAD[1]:
+        if size < _SMALLEST_WITH_TIMESTAMP:
             raise InvalidBatchContents("Found invalid record structure")
         (timestamp,) = _LONG.unpack_from(buffer, start + 6)
     elif magic != 0:

@@ -253,6 +253,20 @@ def test_block_commits_or_aborts_as_a_whole(admin: kafkatools.Admin, bootstrap: 
     assert read_committed(bootstrap, "blocks") == [b"1", b"2", b"3"]
 
 
+def test_block_whose_abort_fails_raises_its_own_error(admin: kafkatools.Admin, bootstrap: str) -> None:
+    admin.create_topics("fenced")
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": "fenced-1"}
+    with kafkatools.Producer(settings) as producer, kafkatools.Producer(settings) as successor:
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            producer.send("fenced", b"lost").result(10_000)
+            successor.init_transactions()
+            raise ZeroDivisionError
+        assert producer.has_fatal_error  # the abort found out that the producer was fenced
+        with successor.transaction():
+            successor.send("fenced", b"kept")
+    assert read_committed(bootstrap, "fenced") == [b"kept"]
+
+
 def test_block_with_a_record_that_failed_is_aborted(admin: kafkatools.Admin, bootstrap: str) -> None:
     admin.create_topics(NewTopic("small", configs={"max.message.bytes": "200"}))
     with kafkatools.Producer(bootstrap_servers=bootstrap, transactional_id="small-1") as producer:

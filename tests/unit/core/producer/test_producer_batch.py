@@ -7,14 +7,22 @@ from collections import deque
 
 import pytest
 
-from kafkatools.core.errors import IllegalState, InvalidRecord, Timeout
-from kafkatools.core.producer.futures import BatchError, ColumnsFuture, RecordMetadata, RowsRun, TopicPartition
+from kafkatools.core.errors import IllegalState, InvalidRecord, PartialFailure, Timeout
+from kafkatools.core.producer.futures import (
+    BatchError,
+    ColumnsFuture,
+    FailedFuture,
+    RecordMetadata,
+    RowsRun,
+    TopicPartition,
+)
 from kafkatools.core.producer.producer_batch import (
     FinalState,
     Payload,
     ProducerBatch,
     RowsSink,
     batch_size_upper_bound,
+    rows_size_upper_bound,
 )
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
@@ -52,6 +60,13 @@ def values_of(batch: ProducerBatch) -> list[bytes | None]:
 
 def test_a_record_of_1200000_bytes_is_as_large_as_kafka_says() -> None:
     assert batch_size_upper_bound(payload(b"x" * 1_200_000)) == 1_200_088  # recorded from Apache Kafka 4.3.1
+
+
+def test_a_row_is_as_large_as_the_same_record() -> None:
+    keys, values = [None, b"k" * 64, None, b"", b"kk"], [b"v", b"x" * 8192, None, None, b""]
+    columns = RowColumns.of_values(values, keys=keys)
+    sizes = [rows_size_upper_bound(columns, row) for row in range(len(values))]
+    assert sizes == [batch_size_upper_bound(payload(*row)) for row in zip(values, keys, strict=True)]
 
 
 def test_success_tells_offsets_and_timestamps_to_futures_and_callbacks() -> None:
@@ -165,6 +180,59 @@ def test_rows_with_errors_of_their_own_are_told_singly() -> None:
     batch.try_append_rows(rows(b"a", b"b"), (0, 2), RowsSink(ColumnsFuture(2), runs.append, array("q", [8, 9])), 1, 1)
     batch.complete_exceptionally(BatchError(InvalidRecord("all"), {2: InvalidRecord("bad")}, InvalidRecord("others")))
     assert [(list(run.rows), str(run.error)) for run in runs] == [([8], "others"), ([9], "bad")]
+
+
+def completed(*runs: RowsRun) -> ColumnsFuture:
+    future = ColumnsFuture(sum(run.row_count for run in runs))
+    for run in runs:
+        future.add(run)
+    return future
+
+
+def test_rows_that_all_failed_with_one_error_raise_it() -> None:
+    error = InvalidRecord("none of them")
+    future = completed(RowsRun("t", 0, [0, 2], -1, -1, error), RowsRun("t", 1, [1], -1, -1, error))
+    with pytest.raises(InvalidRecord) as raised:
+        future.result(0)
+    assert raised.value is error
+
+
+def test_rows_that_failed_in_part_are_told_by_number() -> None:
+    good = RowsRun("t", 0, range(2), 40, -1, None)
+    first, second = InvalidRecord("no key"), Timeout("too late")
+    future = completed(good, RowsRun("t", 1, [2], -1, -1, first), RowsRun("t", 1, [5, 3], -1, -1, second))
+    with pytest.raises(PartialFailure, match=r"3 of 5 records failed, the first with: .*no key") as raised:
+        future.result(0)
+    assert raised.value.results == [good]
+    assert raised.value.errors == {2: first, 5: second, 3: second}
+
+
+def test_rows_that_failed_with_several_errors_and_no_success_are_told_by_number() -> None:
+    first, second = InvalidRecord("no key"), InvalidRecord("no key")
+    future = completed(RowsRun("t", 1, [0], -1, -1, first), RowsRun("t", 1, [1], -1, -1, second))
+    with pytest.raises(PartialFailure) as raised:
+        future.result(0)
+    assert (raised.value.results, raised.value.errors) == ([], {0: first, 1: second})
+
+
+def test_rows_without_failure_return_their_runs() -> None:
+    runs = [RowsRun("t", 0, range(2), 40, -1, None), RowsRun("t", 0, [2], 42, -1, None)]
+    assert completed(*runs).result(0) == runs
+
+
+def test_the_metadata_of_a_record_that_never_reached_a_batch_are_unknown() -> None:
+    future = FailedFuture(PLACE, InvalidRecord("no"))
+    assert future.done()
+    assert future.metadata() == RecordMetadata("t", 3, -1, -1, -1, -1)
+
+
+def test_a_batch_that_was_closed_takes_no_more_records() -> None:
+    batch = new_batch()
+    append_all(batch, [b"a"], [])
+    batch.close()
+    assert batch.is_full
+    assert batch.try_append(payload(b"b"), None, 100) is None
+    assert values_of(batch) == [b"a"]
 
 
 def split(batch: ProducerBatch, size: int) -> deque[ProducerBatch]:

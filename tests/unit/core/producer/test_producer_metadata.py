@@ -75,6 +75,7 @@ def test_waiting_ends_with_the_answer() -> None:
 def test_waiting_has_an_end() -> None:
     metadata = new_metadata(ManualClock())
     assert not metadata.await_update(metadata.update_version, 1)
+    assert metadata.waiting == 0  # the sender has no work on account of it
 
 
 def test_what_makes_waiting_senseless_is_raised() -> None:

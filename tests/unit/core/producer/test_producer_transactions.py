@@ -10,6 +10,7 @@ from kafkatools.core.errors import (
     InvalidRecord,
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
+    Timeout,
     UnknownProducerId,
 )
 from kafkatools.core.producer.futures import TopicPartition
@@ -97,6 +98,20 @@ def test_a_batch_that_a_later_one_has_overtaken_starts_a_new_epoch() -> None:
     assert manager.can_retry(ProduceOutcome(OutOfOrderSequenceNumber), first)
     assert not manager.bump_epoch_and_reset_id_if_needed()
     assert [(batch.producer_epoch, batch.base_sequence) for batch in (first, second)] == [(1, 0), (1, 2)]
+
+
+def test_a_late_success_of_the_former_epoch_counts_nothing_in_the_new_one() -> None:
+    manager = ready_manager()
+    expired = sent(manager, 2)
+    manager.handle_failed_batch(expired, Timeout("expired"), adjust_sequences=False)
+    manager.request_epoch_bump_for(PLACE)
+    manager.bump_epoch_and_reset_id_if_needed()
+    first = sent(manager, 1)
+    assert (first.producer_epoch, first.base_sequence) == (1, 0)
+    manager.handle_completed_batch(expired, ProduceOutcome(None, 0))
+    assert manager.awaits_first_response(batch_of(1))
+    manager.handle_completed_batch(first, ProduceOutcome(None, 2))
+    assert not manager.awaits_first_response(batch_of(1))
 
 
 def test_other_partitions_follow_a_bump_when_they_have_nothing_in_flight() -> None:

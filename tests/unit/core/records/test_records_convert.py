@@ -155,3 +155,10 @@ def test_offsets_that_do_not_rise_are_damage_in_a_conversion(offsets: tuple[int,
     data[HEADER_SIZE + record_bytes + 3] = 2 * (offsets[1] - 4) if offsets[1] >= 4 else 1  # a zigzag offset delta
     with pytest.raises(CorruptRecord, match="is not above the other offsets"):
         convert(read_batches(data), 2, codec=CompressionType.GZIP)
+
+
+@pytest.mark.parametrize(("size", "timestamp"), [(21, -1), (22, 5000)])
+def test_a_message_too_small_for_a_timestamp_has_none(size: int, timestamp: int) -> None:
+    data = bytearray(write_message_set([Record(0, 5000, TimestampType.CREATE_TIME, None, None)], 1))
+    data[8:12] = size.to_bytes(4, "big")
+    assert LegacyBatch(data).max_timestamp == timestamp

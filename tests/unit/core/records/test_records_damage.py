@@ -11,7 +11,7 @@ from support.file_batches import read_file_batches
 
 from kafkatools.core.errors import CorruptRecord, KafkaError, UnsupportedCompressionType
 from kafkatools.core.records.batch import RecordBatch, read_batches, stamp_crc
-from kafkatools.core.records.header import InvalidBatchContents
+from kafkatools.core.records.header import InvalidBatchContents, read_header
 
 CAP = 1 << 20
 
@@ -45,6 +45,15 @@ def first_failure(data: bytes) -> str:
 def test_damaged_records_are_named_as_kafka_names_them(name: str, message: str) -> None:
     assert all(batch.is_valid() for batch in read_file_batches(damaged(name)))
     assert first_failure(damaged(name)) == message
+
+
+@pytest.mark.parametrize("left", [18, 30, 60])
+@pytest.mark.parametrize("before", [0, 61, 64, 128])
+def test_a_header_that_the_end_cuts_off_is_damage_wherever_it_begins(before: int, left: int) -> None:
+    batch = next(batch for batch in map(java_batch, java_batch_names()) if batch[16] == 2)
+    assert read_header(bytes(before) + batch[:61], before).length == len(batch) - 12
+    with pytest.raises(CorruptRecord, match=f"the size {len(batch)} is smaller than the minimum allowed overhead 61"):
+        read_header(bytes(before) + batch[:left], before)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
