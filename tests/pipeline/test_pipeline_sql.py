@@ -219,6 +219,12 @@ def test_wrong_names(place: Place, statement: str, error: str) -> None:
     assert ran.out == ""
 
 
+def test_a_statement_that_fails_names_the_place(place: Place) -> None:
+    ran = place.run("SELECT partition,\n  1 / 0 AS x FROM orders", status=1)
+    assert "(line 2, position 3)\n    1 / 0 AS x FROM orders\n    ^\n" in ran.err
+    assert "Traceback" not in ran.err and "\tat " not in ran.err
+
+
 def test_names_that_differ_in_case(place: Place) -> None:
     assert place.rows("SELECT CAST(value AS STRING) AS v FROM Twins") == [{"v": "Twins"}]
     assert place.rows("SELECT CAST(value AS STRING) AS v FROM twins") == [{"v": "twins"}]
@@ -275,6 +281,8 @@ def test_views_are_kept_for_the_cluster(place: Place) -> None:
 def test_a_view_that_is_wrong_is_not_kept(place: Place) -> None:
     ran = place.run("CREATE VIEW v\nAS SELECT nme FROM orders", status=2)
     assert "(line 2, position 11)\n  AS SELECT nme FROM orders\n            ^\n" in ran.err
+    ran = place.run("CREATE VIEW v AS SELECT * FROM ordrs", status=2)
+    assert "(line 1, position 32)\n  CREATE VIEW v AS SELECT * FROM ordrs\n" in ran.err
     assert "orders is a topic" in place.run("CREATE VIEW orders AS SELECT 1", status=2).err
     assert not place.views()
 

@@ -177,6 +177,8 @@ class Catalog:
             self._run(command.temporary(), planning)
         except PySparkException as error:
             raise _moved(statement_error(error), command, statement) from error
+        except StatementError as error:
+            raise _moved(error, command, statement) from error
         finally:
             self._spark.catalog.dropTempView(command.name)
         self.views.put(command.name, statement.strip())

@@ -380,7 +380,8 @@ def _connect(app_name: str, master: str, settings: Mapping[str, str]) -> SparkSe
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _STREAM = re.compile(r"^(?:\[STREAM_FAILED\]\s*)?Query \[id = \S+, runId = \S+\] terminated with exception:\s*")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
-_POSITION = re.compile(r"[;(]\s*line (\d+),? pos(?:ition)? (\d+)\)?;?")
+_POSITION = re.compile(r"[;(]\s*line (\d+),? pos(ition)? (\d+)\)?;?")
+"""A place in the SQL: Spark counts its "pos" from 0, its "position" from 1."""
 _WORKER_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception)): ?(?P<text>.*)$", re.MULTILINE)
 _JAVA_ERROR = re.compile(r"^(?:: |Caused by: )?(?:[a-z]\w*\.)+(?P<type>\w+(?:Error|Exception)): ?(?P<text>.*)$", re.M)
 _SDK_CLASS = re.compile(r"\bsoftware\.amazon\.(?:\w+\.)+(?:[A-Z]\w*): (?:null )?")
@@ -457,12 +458,12 @@ def _clean(text: str) -> str:
     """Return the first paragraph of an error text as one line, without Spark's error class, SQLSTATE and stack trace. A
     line and position in the SQL are moved to the end, with the position counted from 1."""
     text = text.strip()
-    place = _POSITION.search(text) or re.search(r"\(line (\d+), pos (\d+)\)", text)
+    place = _POSITION.search(text)
     head = re.split(r"\n\s*\n|\n=+ |;\n|\n\s*['+:]|\n\tat |\nJVM stacktrace", text, maxsplit=1)[0]
     head = _POSITION.sub("", _SQLSTATE.sub("", _CONDITION.sub("", _STREAM.sub("", head))))
     head = re.sub(r"\s*\(line \d+, pos \d+\)", "", head)
     line = _one_line(head).rstrip(";").rstrip()
-    return f"{line} (line {place[1]}, position {int(place[2]) + 1})" if place else line
+    return f"{line} (line {place[1]}, position {int(place[3]) + (place[2] is None)})" if place else line
 
 
 def _one_line(text: str) -> str:
