@@ -12,7 +12,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.decoding import formats as decoding
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.read_metrics import read_metrics
 from kafkatools.pipeline.run.reports import SplitReport, read_reports
 from kafkatools.pipeline.run.session import is_connected, is_ours, plain_error, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
@@ -124,7 +125,7 @@ def run_once(
     replaces the sink's directory. `begin` is called after the query is planned, right before rows are written. Raises
     PipelineError."""
     sink = pipeline.sink
-    with reports_directory(pipeline) as reports:
+    with reports_directory(pipeline) as reports, _shown_metrics(spark, pipeline, reports):
         tables, output = _open_query(spark, pipeline, reports)
         if sink.merge_by:
             ensure_mergeable(sink, output.columns, has_several_topics=pipeline.has_several_topics)
@@ -348,6 +349,14 @@ def unreadable(uri: uris.Uri, error: Exception) -> str:
 def reports_of(reports: str, source: Source) -> str:
     """Return the directory of one source's reports."""
     return f"{reports.rstrip('/')}/{source.name}"
+
+
+def _shown_metrics(spark: SparkSession, pipeline: Pipeline, reports: str) -> AbstractContextManager[None]:
+    """Return the context that shows what the readers report in Spark's UI."""
+    sources = [source for source in pipeline.sources if source.uri.is_kafka]
+    description = f"kt pipeline: {', '.join(str(source.uri) for source in sources)} to {pipeline.sink.uri}"
+    names = {f"{source.uri} as {source.name}": reports_of(reports, source) for source in sources}
+    return read_metrics(spark, description, names)
 
 
 def read_reported(source: Source, reports: str) -> SourceResult:

@@ -54,7 +54,8 @@ class Damage:
 
 @dataclass
 class SplitReport:
-    """The report of a task on one split. `records` counts rows. `batches` and `checksum` cover the valid batches that
+    """The report of a task on one split. `records` counts rows, `size_bytes` the bytes read, damaged ones of files
+    included. `batches` and `checksum` cover the valid batches that
     may hold records within the query's bounds, control and aborted batches included. `start_offset` is the first offset
     of these batches, `end_offset` the one after their last; for a live topic, those of the split. Offsets of -1 mean
     none."""
@@ -71,6 +72,7 @@ class SplitReport:
     checksum: int = 0
     start_offset: int = -1
     end_offset: int = -1
+    size_bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
 
     @property
@@ -115,14 +117,17 @@ def write_report(directory: str, report: SplitReport) -> None:
         raise PipelineError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
-def read_reports(directory: str) -> Iterator[SplitReport]:
-    """Yield the reports in a directory, sorted by file name; none if the directory does not exist. Raises PipelineError
-    for a file that is not a report or cannot be read."""
+def read_reports(directory: str, passed: set[str] | None = None) -> Iterator[SplitReport]:
+    """Yield the reports in a directory, sorted by file name; none if the directory does not exist. Reports whose file
+    names are in `passed` are passed over, and the names of the others are added to it. Raises PipelineError for a file
+    that is not a report or cannot be read."""
     if storage.kind_of(directory) is None:
         return
+    names = set() if passed is None else passed
     for entry in storage.entries(directory):
-        if not entry.name.endswith(_SUFFIX):
+        if not entry.name.endswith(_SUFFIX) or entry.name in names:
             continue
+        names.add(entry.name)
         url = storage.join(directory, entry.name)
         try:
             fields = json.loads(storage.read_bytes(url) or b"")

@@ -191,6 +191,7 @@ class BatchWalk:
                 self.note_damage(header, *damage)
         report_mask = sound & (headers[:, _BASE_OFFSET] >= self._start)
         self._report.add_batches(headers[report_mask, _BASE_OFFSET], headers[report_mask, _CRC])
+        self._report.size_bytes += int(headers[report_mask, _SIZE].sum())
         return sound
 
     def _judge_batches(

@@ -81,6 +81,7 @@ class _SplitReader:
         if the report cannot be written."""
         if self._split.transactions is not None:
             self._split.transactions.close()
+        self.report.size_bytes = self._split.size_bytes
         if self._options.report_path is not None:
             reports.write_report(self._options.report_path, self.report)
 

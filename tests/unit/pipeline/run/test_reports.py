@@ -49,7 +49,7 @@ def test_every_key_of_a_report(tmp_path: pathlib.Path) -> None:
     assert json.loads((tmp_path / one.name).read_text()) == {
         "topic": "orders", "partition": 3, "file": "/data/orders-3/00000000000000000000.log", "start_position": 0,
         "end_position": 100, "first_offset": 1, "last_offset": 5, "records": 5, "batches": 2, "checksum": 9,
-        "start_offset": 1, "end_offset": 6, "damages": [damage],
+        "start_offset": 1, "end_offset": 6, "size_bytes": 0, "damages": [damage],
     }  # fmt: skip
 
 

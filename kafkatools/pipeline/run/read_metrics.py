@@ -1,0 +1,189 @@
+"""Bytes, batches, records and damaged ranges that readers report, as metrics in the SQL tab of Spark's UI.
+
+A Python data source cannot add metrics to a query: its workers' accumulators are dropped, and Spark forgets a query's
+metrics with the query's end, before the last reports are read. So a run has an entry of its own in the SQL tab, beside
+Spark's entries: a running execution whose nodes are the Kafka sources, updated while the reports arrive, and ended
+after the last one. It consists of the events that Spark's own executions post, so the REST API and event logs have it.
+
+Rules: Spark's classes for this are internal. Whatever they refuse leaves the run without metrics, and never fails it.
+Metrics of the driver are sums of updates, so updates are differences.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.pipeline import storage
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.reports import read_reports
+from kafkatools.pipeline.run.session import is_connected
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway, JavaObject, JVMView
+    from pyspark.sql import SparkSession
+
+_Result = TypeVar("_Result")
+_log = logging.getLogger(__name__)
+_METRICS = ("bytes read", "batches read", "records read", "damaged ranges")
+_FIRST_S, _LONGEST_SHARE = 1.0, 0.02
+"""Seconds to the first update; then 2% of the time so far, so that a long run has some hundred updates."""
+_EVENTS = "org.apache.spark.sql.execution.ui.SparkListener"
+
+
+class NewReports:
+    """The reports of one source, in a directory and those below it. Each counts once."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._passed: dict[str, set[str]] = {}
+
+    def sums(self) -> list[int]:
+        """Return the sums of `_METRICS` over the reports that arrived since the last call. Raises PipelineError if a
+        report cannot be read."""
+        sums = [0] * len(_METRICS)
+        for directory in _directories(self._directory):
+            for report in read_reports(directory, self._passed.setdefault(directory, set())):
+                numbers = report.size_bytes, report.batches, report.records, len(report.damages)
+                sums = [sum(pair) for pair in zip(sums, numbers, strict=True)]
+        return sums
+
+
+def _directories(directory: str) -> Iterator[str]:
+    if storage.kind_of(directory) == storage.DIRECTORY:
+        yield directory
+        for entry in storage.entries(directory):
+            if entry.kind == storage.DIRECTORY:
+                yield from _directories(storage.join(directory, entry.name))
+
+
+@contextmanager
+def read_metrics(spark: SparkSession, description: str, sources: Mapping[str, str]) -> Iterator[None]:
+    """Show what the readers report within the context in Spark's UI, under a description. `sources` maps the names of
+    the sources to their report directories. Does nothing without the UI and without an event log, over Spark Connect,
+    and where Spark's classes differ."""
+    if not sources or not _is_shown(spark):
+        yield
+        return
+    clock = SystemClock()
+    entry = _try(lambda: SqlEntry(spark, description, sources, clock))
+    if entry is None:
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_follow, args=(entry, ended, clock), name="read-metrics", daemon=True)
+    thread.start()
+    error = ""
+    try:
+        yield
+    except BaseException as failure:
+        error = str(failure) or type(failure).__name__
+        raise
+    finally:
+        ended.set()
+        thread.join()
+        _try(entry.update)
+        _try(lambda: entry.end(error))
+
+
+def _is_shown(spark: SparkSession) -> bool:
+    if is_connected(spark):
+        return False
+    context = spark.sparkContext
+    return context.uiWebUrl is not None or context.getConf().get("spark.eventLog.enabled", "false") == "true"
+
+
+def _try(call: Callable[[], _Result]) -> _Result | None:
+    """Return the result of a call; None, with a line in the log, for a failure of Spark's classes, which differ between
+    versions, of a JVM that has ended, or of the storage of the reports."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return call()
+    except (Py4JError, PySparkException, PipelineError, AttributeError, TypeError, ValueError, OSError):
+        _log.debug("no metrics of readers in Spark's UI", exc_info=True)
+        return None
+
+
+def _follow(entry: SqlEntry, ended: threading.Event, clock: Clock) -> None:
+    began, pause_s = clock.now_ms(), _FIRST_S
+    while not ended.wait(pause_s):
+        pause_s = max(_FIRST_S, _LONGEST_SHARE * (clock.now_ms() - began) / 1000)
+        _try(entry.update)
+
+
+class SqlEntry:
+    """An execution in the SQL tab: a node for each source, with the sums of its reports. Raises an exception of py4j or
+    of Python if Spark's classes differ."""
+
+    def __init__(self, spark: SparkSession, description: str, sources: Mapping[str, str], clock: Clock) -> None:
+        jvm: JVMView = spark._jvm
+        self._jvm = jvm
+        self._clock = clock
+        session: JavaObject = spark._jsparkSession
+        self._bus = session.sparkContext().listenerBus()
+        self._id = self._next_id(spark)
+        self._reports = {name: NewReports(directory) for name, directory in sources.items()}
+        new_id = jvm.org.apache.spark.util.AccumulatorContext.newId
+        self._ids = {name: [int(new_id()) for _ in _METRICS] for name in sources}
+        nodes = [self._node(name) for name in sources]
+        root = nodes[0] if len(nodes) == 1 else self._plan("Kafka sources", nodes, [])
+        plan_text = "\n".join(f"Read {name}" for name in sources)
+        none, empty = jvm.scala.Option.empty(), jvm.PythonUtils.toScalaMap({})
+        tags = empty.keySet()
+        self._post(
+            "SQLExecutionStart",
+            (self._id, none, description, plan_text, plan_text, root, clock.wall_ms(), empty, tags, none, none),
+        )
+        self._send({name: [0] * len(_METRICS) for name in sources})
+
+    def update(self) -> None:
+        """Post what reports that arrived since the last call add. Raises PipelineError if a report cannot be read."""
+        added = {name: reports.sums() for name, reports in self._reports.items()}
+        if any(any(numbers) for numbers in added.values()):
+            self._send(added)
+
+    def end(self, error: str) -> None:
+        """End the entry, as failed if `error` is not empty."""
+        message = self._jvm.scala.Option.apply(error)
+        self._post("SQLExecutionEnd", (self._id, self._clock.wall_ms(), message, self._jvm.scala.Option.empty()))
+
+    def _next_id(self, spark: SparkSession) -> int:
+        """Take the next number of Spark's executions, which has no public method."""
+        gateway: JavaGateway = spark.sparkContext._gateway
+        new_array = gateway.new_array
+        executions = self._jvm.java.lang.Class.forName("org.apache.spark.sql.execution.SQLExecution$")
+        next_id = executions.getDeclaredMethod("nextExecutionId", new_array(self._jvm.java.lang.Class, 0))
+        next_id.setAccessible(True)
+        return int(next_id.invoke(executions.getField("MODULE$").get(None), new_array(self._jvm.Object, 0)))
+
+    def _node(self, name: str) -> JavaObject:
+        new_metric = self._jvm.org.apache.spark.sql.execution.metric.SQLMetricInfo
+        metrics = [new_metric(metric, number, "sum") for metric, number in zip(_METRICS, self._ids[name], strict=True)]
+        return self._plan(f"Read {name}", [], metrics)
+
+    def _plan(self, name: str, children: list[JavaObject], metrics: list[JavaObject]) -> JavaObject:
+        utils = self._jvm.PythonUtils
+        return self._jvm.org.apache.spark.sql.execution.SparkPlanInfo(
+            name, name, utils.toSeq(children), utils.toScalaMap({}), utils.toSeq(metrics)
+        )
+
+    def _send(self, numbers: Mapping[str, list[int]]) -> None:
+        pair = getattr(self._jvm.scala, "Tuple2$mcJJ$sp")
+        updates = [
+            pair(number, value)
+            for name, values in numbers.items()
+            for number, value in zip(self._ids[name], values, strict=True)
+        ]
+        self._post("DriverAccumUpdates", (self._id, self._jvm.PythonUtils.toSeq(updates)))
+
+    def _post(self, event: str, arguments: tuple[object, ...]) -> None:
+        """Post an event with as many of the arguments as its class has in this version of Spark."""
+        (constructor,) = self._jvm.java.lang.Class.forName(_EVENTS + event).getConstructors()
+        new_event = getattr(self._jvm.org.apache.spark.sql.execution.ui, f"SparkListener{event}")
+        self._bus.post(new_event(*arguments[: constructor.getParameterCount()]))
