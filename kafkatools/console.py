@@ -249,10 +249,11 @@ class Console:
         *,
         measure: Callable[[], int] = lambda: 0,
         is_bytes: bool = False,
+        has_detail: bool = False,
         prints: bool = False,
     ) -> Iterator[Progress]:
         """Show a progress line on stderr within the context; the work sets `count` of the Progress that the context
-        returns, and `measure` returns the finished units beyond it.
+        returns, and `measure` returns the finished units beyond it. `has_detail`: its `detail` replaces the numbers.
 
         Draws nothing with --json, without a terminal or inside another progress. `prints`: the work writes to stdout
         all the time, so nothing is drawn when stdout is a terminal either.
@@ -265,7 +266,14 @@ class Console:
             return
         colour = not self.environ.get("NO_COLOR")
         progress = TerminalProgress(
-            self.stderr, self.width, label, total, measure=measure, is_bytes=is_bytes, has_colour=colour
+            self.stderr,
+            self.width,
+            label,
+            total,
+            measure=measure,
+            is_bytes=is_bytes,
+            has_detail=has_detail,
+            has_colour=colour,
         )
         self._progress = progress
         progress.start()

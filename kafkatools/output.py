@@ -56,6 +56,19 @@ def json_error(kind: str, message: str, **fields: object) -> str:
     return json_line({"error": {"kind": kind, "message": message, **fields}})
 
 
+_BYTE_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+
+
+def bytes_text(count: float) -> str:
+    """Return a size such as `1.5 GB`, in decimal units like throttles."""
+    size = float(count)
+    for unit in _BYTE_UNITS[:-1]:
+        if abs(size) < 999.5:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} {_BYTE_UNITS[-1]}"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 group`, `2 groups`."""
     return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -27,7 +27,8 @@ _BAR_WIDTH = 24
 class Progress:
     """The number of finished units of a piece of work, of `total` (None: unknown). This base class draws nothing.
 
-    `measure` returns the finished units beyond `count`; the drawing thread calls it.
+    `measure` returns the finished units beyond `count`; the drawing thread calls it. `detail` is a text, which may
+    change, in place of the numbers and the remaining time.
     """
 
     def __init__(self, label: str, total: int | None = None, measure: Callable[[], int] = lambda: 0) -> None:
@@ -35,6 +36,7 @@ class Progress:
         self.total = total
         self.count = 0
         self.measure = measure
+        self.detail = ""
 
     def advance(self, count: int = 1) -> None:
         """Add to the number of finished units of work."""
@@ -42,7 +44,8 @@ class Progress:
 
 
 class TerminalProgress(Progress):
-    """A progress line on a terminal, from `start` to `stop`. `is_bytes`: the units are bytes."""
+    """A progress line on a terminal, from `start` to `stop`. `is_bytes`: the units are bytes. `has_detail`: the line
+    shows `detail`."""
 
     def __init__(
         self,
@@ -53,12 +56,14 @@ class TerminalProgress(Progress):
         *,
         measure: Callable[[], int] = lambda: 0,
         is_bytes: bool = False,
+        has_detail: bool = False,
         has_colour: bool = True,
     ) -> None:
         super().__init__(label, total, measure)
         self._stream = stream
         self._width = width
         self._is_bytes = is_bytes
+        self._has_detail = has_detail
         self._has_colour = has_colour
         self._lock = threading.RLock()  # guards _drawn and its writes to the terminal
         self._display: RichProgress | None = None
@@ -88,12 +93,13 @@ class TerminalProgress(Progress):
             return
         try:
             display = self._rich_progress()
-            task = display.add_task(visible(self.label), total=self.total)
+            task = display.add_task(visible(self.label), total=self.total, detail="")
             while True:
                 with self._lock:
                     self._display = display
                     count = self.count + self.measure()
-                    display.update(task, completed=count, total=self.total, description=visible(self.label))
+                    label, detail = visible(self.label), visible(self.detail)
+                    display.update(task, completed=count, total=self.total, description=label, detail=detail)
                     display.start()
                     display.refresh()
                 if self._over.wait(_REFRESH_S):
@@ -121,7 +127,9 @@ class TerminalProgress(Progress):
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=_BAR_WIDTH),
         ]
-        if self.total is None:
+        if self._has_detail:
+            columns.append(TextColumn("{task.fields[detail]}", markup=False))
+        elif self.total is None:
             columns.append(TimeElapsedColumn())
         else:
             columns += [DownloadColumn() if self._is_bytes else MofNCompleteColumn(), TimeRemainingColumn()]

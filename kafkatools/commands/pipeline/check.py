@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kafkatools.commands.pipeline.job_source import print_table
 from kafkatools.commands.pipeline.show import count_text
-from kafkatools.commands.pipeline.spark import failures, session, spark_progress
+from kafkatools.commands.pipeline.spark import failures, session
+from kafkatools.commands.pipeline.spark_progress import spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args

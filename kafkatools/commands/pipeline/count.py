@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.show import count_text
-from kafkatools.commands.pipeline.spark import failures, session, spark_progress
+from kafkatools.commands.pipeline.spark import failures, session
+from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
@@ -33,7 +34,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         columns: Sequence[str]
         rows: Sequence[Sequence[object]]
         if args.exact or source.is_log:
-            with session(console, args) as spark, spark_progress(console, spark, "Counting"):
+            with session(console, args) as spark, job_progress(console, spark, "Counting", reports):
                 table = _table(spark, source, is_exact=args.exact, with_keys=not args.no_keys)
                 columns, rows = table.columns, with_empty_partitions(source, table.columns, table.collect())
         else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkatools.commands.pipeline import job_source
-from kafkatools.commands.pipeline.spark import other_cluster, session, spark_progress, usage
+from kafkatools.commands.pipeline.spark import other_cluster, session, usage
+from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
@@ -45,7 +46,7 @@ def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStat
             job_source.source_of_operand(console, args, args.operands[0], f"{reports}/left"),
             right_source(console, args, reports),
         )
-        with session(console, args) as spark, spark_progress(console, spark, "Comparing"):
+        with session(console, args) as spark, job_progress(console, spark, "Comparing", reports):
             left, right = (source.table(spark, list(needed), **options) for source in sources)
             differences = diff(left, right, by=args.by, compared=columns).persist()
             row_count = job_source.print_table(console, "difference", differences, args.limit)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.show import count_text
-from kafkatools.commands.pipeline.spark import session, spark_progress, usage
+from kafkatools.commands.pipeline.spark import session, usage
+from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args, property_pairs
@@ -31,7 +32,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     with job_source.damage_reports() as reports:
         options = {"reportPath": job_source.reports_of(reports, "records")}
         export = export_of(console, args, options, has_tables=True)
-        with session(console, args) as spark, spark_progress(console, spark, "Exporting"):
+        with session(console, args) as spark, job_progress(console, spark, "Exporting", reports):
             result = (run_table_export if export.sink.is_table else run_export)(spark, export)
         status = job_source.report_damages(console, reports)
     return print_exported(console, export, result, status)

@@ -14,7 +14,8 @@ from kafkatools.commands.pipeline.job_source import (
     report_damages,
 )
 from kafkatools.commands.pipeline.show import count_text
-from kafkatools.commands.pipeline.spark import cluster_of, failures, session, spark_progress, usage
+from kafkatools.commands.pipeline.spark import cluster_of, failures, session, usage
+from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import TOPIC, describe_configs
@@ -48,7 +49,7 @@ def run_retention(console: Console, args: Args) -> ExitStatus:
         source = log_of_operand(args, args.operand, reports)
         files = files_of(source)
         retention = retention_of(args, settings_of(console, args, files))
-        with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+        with session(console, args) as spark, job_progress(console, spark, "Reading", reports):
             logs = measure_segments(files, _whole(source).batches(spark, _BATCHES))
         print_retention(console, retention_rows(logs, retention, console.clock.wall_ms()))
         return report_damages(console, reports)
@@ -65,7 +66,7 @@ def run_compaction(console: Console, args: Args) -> ExitStatus:
         source = log_of_operand(args, args.operand, reports)
         files = files_of(source)
         compaction = compaction_of(args, settings_of(console, args, files))
-        with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+        with session(console, args) as spark, job_progress(console, spark, "Reading", reports):
             logs = measure_segments(files, _whole(source).batches(spark, _BATCHES))
             ranges = cleanable_ranges(logs, compaction, console.clock.wall_ms(), last_stable_offsets(files))
             records = _whole(source).table(spark, _RECORDS, includeHeaders="true", includeMetadata="true")

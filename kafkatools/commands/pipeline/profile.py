@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
-from kafkatools.commands.pipeline.spark import failures, session, spark_progress
+from kafkatools.commands.pipeline.spark import failures, session
+from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
 from kafkatools.core import atomic_file
 from kafkatools.core.admin.client import AdminClient
@@ -36,7 +37,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     ensure_options(args)
     with job_source.damage_reports() as reports:
         source = job_source.source_of_operand(console, args, args.operand, reports)
-        with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+        with session(console, args) as spark, job_progress(console, spark, "Reading", reports):
             profile = _profile(console, args, spark, source)
         damages = job_source.damages_in(reports)
     return write_page(console, args, replace(profile, damages=len(damages)), job_source.print_damages(console, damages))

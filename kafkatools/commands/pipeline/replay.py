@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
-from kafkatools.commands.pipeline.spark import cluster_of, other_cluster, session, spark_progress, usage
+from kafkatools.commands.pipeline.spark import cluster_of, other_cluster, session, usage
+from kafkatools.commands.pipeline.spark_progress import job_progress, spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
@@ -28,17 +29,19 @@ def run(console: Console, args: Args) -> ExitStatus:
     rate, target = rate_of(args), target_of(args)
     with job_source.damage_reports() as reports:
         source = job_source.source_of_operand(console, args, args.operand, reports)
-        _replay(console, args, source, target, rate)
+        _replay(console, args, source, target, rate, reports)
         return job_source.report_damages(console, reports)
 
 
-def _replay(console: Console, args: Args, source: job_source.JobSource, target: str | None, rate: float | None) -> None:
+def _replay(
+    console: Console, args: Args, source: job_source.JobSource, target: str | None, rate: float | None, reports: str
+) -> None:
     from kafkatools.pipeline.jobs.replay import decisions, plan_replay
 
     with session(console, args) as spark:
         table = source.table(spark, _COLUMNS, includeHeaders="true")
         plan = plan_of(args, target, _topics(source, table, args.where))
-        with spark_progress(console, spark, "Reading"):
+        with job_progress(console, spark, "Reading", reports):
             fates = plan_replay(table, plan).persist()
             rows = [tuple(row) for row in decisions(fates).collect()]
         sending, number = print_plan(console, rows)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.show import report_result, show_rows
-from kafkatools.commands.pipeline.spark import (
-    cluster_of,
-    other_cluster,
-    session,
-    spark_progress,
-    usage,
-    with_registry_credentials,
-)
+from kafkatools.commands.pipeline.spark import cluster_of, other_cluster, session, usage, with_registry_credentials
+from kafkatools.commands.pipeline.spark_progress import spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import (
@@ -52,13 +47,18 @@ def run(console: Console, args: Args) -> ExitStatus:
     with usage():
         pipeline = pipeline_from(values, clusters)
     prints = pipeline.sink.uri.kind == "console"
-    with (
-        session(console, args, values) as spark,
-        spark_progress(console, spark, "Running", prints=prints) as progress,
-        telling_silences(services_of(pipeline, hadoop_setting(spark), console.environ), console.note, console.clock),
-    ):
+    with session(console, args, values) as spark:
+        from kafkatools.pipeline.run.batch import reports_directory
+
         try:
-            result = _run(console, spark, pipeline, progress)
+            with (
+                reports_directory(pipeline) as reports,
+                spark_progress(console, spark, "Running", reports, prints=prints) as progress,
+                telling_silences(
+                    services_of(pipeline, hadoop_setting(spark), console.environ), console.note, console.clock
+                ),
+            ):
+                result = _run(console, spark, replace(pipeline, report_path=reports), progress)
         except KeyboardInterrupt as stop:
             stopped: RunResult | None = getattr(stop, "result", None)
             if stopped is not None:

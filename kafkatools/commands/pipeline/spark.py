@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,6 @@ from kafkatools.pipeline.run.session import (
 from kafkatools.pipeline.run.spec import read_toml
 from kafkatools.pipeline.types import PipelineValues
 from kafkatools.pipeline.uris import Cluster
-from kafkatools.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,54 +133,6 @@ def cancel_jobs(spark: SparkSession) -> None:
         spark.interruptAll()
     else:
         spark.sparkContext.cancelAllJobs()
-
-
-@contextmanager
-def spark_progress(console: Console, spark: SparkSession, label: str, *, prints: bool = True) -> Iterator[Progress]:
-    """Show the number of finished Spark tasks, the rows read so far and the remaining time on the terminal. `prints`:
-    rows go to stdout at the same time.
-
-    With Spark Connect the number is unknown, and only the label is shown.
-    """
-    with console.progress(label, prints=prints) as progress:
-        if not is_connected(spark):
-            progress.total = 1
-            progress.measure = _task_counter(spark, progress)
-        yield progress
-
-
-def _task_counter(spark: SparkSession, progress: Progress) -> Callable[[], int]:
-    """Return a function that counts finished tasks of the stages seen running since now, sets the total, and puts the
-    rows that finished tasks have read into the label."""
-    tracker = spark.sparkContext.statusTracker()
-    stages: dict[int, tuple[int, int]] = {}
-    rows: dict[int, int] = {}
-    label = progress.label
-
-    def measure() -> int:
-        for stage in tracker.getActiveStageIds():
-            stages.setdefault(stage, (0, 0))
-        for stage, (finished_tasks, total) in list(stages.items()):
-            info = tracker.getStageInfo(stage)
-            if info is not None and (finished_tasks < total or not total):
-                stages[stage] = (info.numCompletedTasks, info.numTasks)
-                rows[stage] = _rows_read(spark, stage)
-        progress.total = max(1, sum(total for _, total in stages.values()))
-        count = sum(rows.values())
-        progress.label = f"{label}: {count:,} rows" if count else label
-        return sum(finished_tasks for finished_tasks, _ in stages.values())
-
-    return measure
-
-
-def _rows_read(spark: SparkSession, stage: int) -> int:
-    """Return the number of rows that the finished tasks of a stage have read from sources; 0 if Spark does not know."""
-    from py4j.protocol import Py4JError
-
-    try:
-        return int(spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(stage).inputRecords())
-    except Py4JError:  # Spark has forgotten the stage
-        return 0
 
 
 def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
-from kafkatools.commands.pipeline.spark import session, spark_progress
+from kafkatools.commands.pipeline.spark import session
+from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.options import Args
@@ -23,7 +24,7 @@ def run(console: Console, args: Args) -> ExitStatus:
     job_source.ensure_at_least("top", args.top, 0)
     with job_source.damage_reports() as reports:
         source = job_source.source_of_operand(console, args, args.operand, reports)
-        with session(console, args) as spark, spark_progress(console, spark, "Reading"):
+        with session(console, args) as spark, job_progress(console, spark, "Reading", reports):
             _show(console, args, source.table(spark, ("key", "value", "topic", "partition")))
         return job_source.report_damages(console, reports)
 

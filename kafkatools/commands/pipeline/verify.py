@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafkatools.commands.pipeline.spark import cluster_of, failures, session, spark_progress
+from kafkatools.commands.pipeline.spark import cluster_of, failures, session
+from kafkatools.commands.pipeline.spark_progress import spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
@@ -24,11 +25,14 @@ def run(console: Console, args: Args) -> ExitStatus:
         topics = [source["name"] for source in content["sources"] if source["uri"].startswith("topic:")]
         clusters = dict.fromkeys(topics, cluster_of(console, args)) if topics else {}
         pipeline = pipeline_of(content, clusters)
-        with session(console, args) as spark, spark_progress(console, spark, "Verifying", prints=False):
+        with session(console, args) as spark:
             from kafkatools.pipeline.run.batch import reports_directory
             from kafkatools.pipeline.run.recorded_run import verify_manifest
 
-            with reports_directory(pipeline) as reports:
+            with (
+                reports_directory(pipeline) as reports,
+                spark_progress(console, spark, "Verifying", reports, prints=False),
+            ):
                 differences = verify_manifest(spark, content, pipeline, reports)
     return _report(console, content, differences)
 

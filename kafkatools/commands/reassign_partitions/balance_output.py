@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from kafkatools.commands.reassign_partitions.balance_options import BalanceArguments
 from kafkatools.commands.reassign_partitions.plan_output import (
     broker_rows,
-    bytes_text,
     load_row,
     move_row,
     percent_text,
 )
 from kafkatools.commands.reassign_partitions.run_report import duration_text
-from kafkatools.output import table
+from kafkatools.output import bytes_text, table
 from kafkatools.tools.reassignment.balance.model import BalancePlan, Spread
 from kafkatools.tools.reassignment.listings import count_text
 from kafkatools.tools.reassignment.plan_file import plan_fields

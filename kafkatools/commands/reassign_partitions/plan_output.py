@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from kafkatools.core import atomic_file
 from kafkatools.core.admin.reassignments import Replica
+from kafkatools.output import bytes_text
 from kafkatools.tools.reassignment.listings import count_text
 from kafkatools.tools.reassignment.plan import BrokerLoad, Move, ReassignmentPlan
 from kafkatools.tools.reassignment.plan_file import plan_fields
@@ -16,7 +17,6 @@ from kafkatools.tools.reassignment.work import LogDirMove
 
 LogDirs = Mapping[Replica, str]
 _ANY_LOG_DIRS: LogDirs = MappingProxyType({})
-_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _BROKER_HEADERS = ("BROKER", "RACK", "REPLICAS", "LEADERS", "BYTES", "TO RECEIVE", "TO SEND")
 
 
@@ -43,16 +43,6 @@ def write_plan_file(path: str, text: str) -> None:
             file.write(text)
         return
     atomic_file.replace(path, text.encode())
-
-
-def bytes_text(count: float) -> str:
-    """Return a size such as `1.5 GB`, in decimal units like throttles."""
-    size = float(count)
-    for unit in _UNITS[:-1]:
-        if abs(size) < 999.5:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} {_UNITS[-1]}"
 
 
 def percent_text(fraction: float) -> str:

@@ -8,7 +8,7 @@ supervision. Moves in progress then continue without a throttle, unless --cancel
 
 from __future__ import annotations
 
-from kafkatools.commands.reassign_partitions.plan_output import broker_rows, bytes_text, json_rows, log_dir_row, summary
+from kafkatools.commands.reassign_partitions.plan_output import broker_rows, json_rows, log_dir_row, summary
 from kafkatools.commands.reassign_partitions.run_report import report
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
@@ -19,7 +19,7 @@ from kafkatools.options import (
     client_settings,
 )
 from kafkatools.options.connection import noting_changes
-from kafkatools.output import table
+from kafkatools.output import bytes_text, table
 from kafkatools.tools.reassignment.journal import Journal
 from kafkatools.tools.reassignment.listings import count_text
 from kafkatools.tools.reassignment.plan_file import Plan

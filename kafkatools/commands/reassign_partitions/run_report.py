@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, cast
 
-from kafkatools.commands.reassign_partitions.plan_output import bytes_text
 from kafkatools.console import Console
 from kafkatools.core.control_characters import visible
+from kafkatools.output import bytes_text
 from kafkatools.terminal import DrawnText
 from kafkatools.tools.reassignment.adaptive_throttle import Change
 from kafkatools.tools.reassignment.moves import Progress, TopicPartition

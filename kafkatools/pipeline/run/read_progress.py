@@ -1,0 +1,121 @@
+"""How much of its sources a running query has read, from the plans and reports below its report directory.
+
+Workers of a Python data source cannot use Spark's accumulators. So the planner writes the size of its splits there
+(`write_plan`), and each reader the report of a split when it has ended. The name of a report has the range of its
+split, so the driver only lists names. This holds wherever the reports themselves arrive: in local sessions, and on
+clusters whose executors share the report directory.
+
+Splits that are being read count nothing until they end, so all figures are lower bounds and the times estimates. A
+live topic is measured in offsets, since its bytes are known only when they have been fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from kafkatools.core import atomic_file
+from kafkatools.pipeline import storage
+from kafkatools.pipeline.errors import PipelineError
+
+BYTES, OFFSETS = "bytes", "offsets"
+_PLAN_SUFFIX = ".plan"
+_RANGE = re.compile(r"-(\d{12,})-(\d{12,})\.json$")
+_LOCAL_MS, _REMOTE_MS = 400, 5000
+
+
+class ReadState(NamedTuple):
+    """What ended splits have read of a total, in BYTES or OFFSETS, after so many seconds of reading."""
+
+    done: int
+    total: int
+    unit: str
+    seconds: float
+
+    @property
+    def rate(self) -> float | None:
+        """Units read per second; None while unknown."""
+        return self.done / self.seconds if self.done and self.seconds > 0 else None
+
+    @property
+    def remaining_s(self) -> float | None:
+        """The estimated seconds until all is read; None while unknown."""
+        return (self.total - self.done) / self.rate if self.rate else None
+
+
+def write_plan(directory: str, ranges: Iterable[tuple[int, int]], unit: str) -> None:
+    """Write the total of the planned ranges below a report directory, which may be a URL. A plan that is made again
+    replaces the former one. Raises PipelineError if it cannot be written."""
+    sizes = sorted(ranges)
+    name = f"{zlib.crc32(repr(sizes).encode()):08x}{_PLAN_SUFFIX}"
+    data = json.dumps({"total": sum(end - start for start, end in sizes), "unit": unit}).encode()
+    path = storage.local_path(directory)
+    target = storage.join(path or directory, name)
+    try:
+        if path is None:
+            storage.write_bytes(target, data)
+            return
+        os.makedirs(path, exist_ok=True)
+        atomic_file.replace(target, data)
+    except OSError as error:
+        raise PipelineError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+class ReadProgress:
+    """Follows the plans and reports below a directory, which may be a URL. `now_ms` is a monotonic clock."""
+
+    def __init__(self, directory: str, now_ms: Callable[[], int]) -> None:
+        self._directory = directory
+        self._is_remote = storage.local_path(directory) is None
+        self._now_ms = now_ms
+        self._plans: dict[str, tuple[int, str]] = {}
+        self._since_ms = 0
+        self._next_ms = 0
+        self._done = 0
+
+    def state(self) -> ReadState | None:
+        """Return what has been read; None if nothing is planned, sources have different units, or the directory
+        cannot be read. Lists the directory at most each 0.4 s, that of a URL each 5 s."""
+        now_ms = self._now_ms()
+        if now_ms >= self._next_ms:
+            self._next_ms = now_ms + (_REMOTE_MS if self._is_remote else _LOCAL_MS)
+            try:
+                self._look(now_ms)
+            except Exception:  # noqa: BLE001 - boundary to storages: progress must not end a run
+                return None
+        units = {unit for _, unit in self._plans.values()}
+        if len(units) != 1:
+            return None
+        total = sum(size for size, _ in self._plans.values())
+        if not total:
+            return None
+        return ReadState(min(self._done, total), total, units.pop(), (now_ms - self._since_ms) / 1000)
+
+    def _look(self, now_ms: int) -> None:
+        done = 0
+        for path in _remote_files(self._directory) if self._is_remote else _local_files(self._directory):
+            if (match := _RANGE.search(path)) is not None:
+                done += int(match[2]) - int(match[1])
+            elif path.endswith(_PLAN_SUFFIX) and path not in self._plans:
+                plan = json.loads(storage.read_bytes(path) or b"{}")
+                self._since_ms = self._since_ms if self._plans else now_ms
+                self._plans[path] = int(plan["total"]), str(plan["unit"])
+        self._done = done
+
+
+def _local_files(directory: str) -> Iterator[str]:
+    for parent, _, names in os.walk(storage.local_path(directory) or directory):
+        yield from (os.path.join(parent, name) for name in names)
+
+
+def _remote_files(url: str) -> Iterator[str]:
+    from fsspec.core import url_to_fs
+
+    system, inner = url_to_fs(url)
+    system.invalidate_cache()
+    for path in system.find(inner):
+        yield str(system.unstrip_protocol(path))
