@@ -6,12 +6,14 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.log_batches import make_batch, set_crc
 from support.pruning_cases import CASES, EVERYTHING, run
 from support.recorded_logs import unpack_log
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.batch import columns_schema
+from kafkatools.pipeline.run.batch import columns_schema, run_batch
 from kafkatools.pipeline.run.session import register
+from kafkatools.pipeline.run.spec import pipeline_from
 from kafkatools.pipeline.sources.log.options import read_options
 from kafkatools.pipeline.sources.log.source import LogReader
 from kafkatools.pipeline.sources.pruning import Needs, needs_of, prune
@@ -117,6 +119,32 @@ def _leaves(frame: DataFrame) -> list[list[str]]:
     leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
     plans = [leaves.apply(index) for index in range(leaves.size())]
     return [[plan.output().apply(index).name() for index in range(plan.output().size())] for plan in plans]
+
+
+def test_a_query_that_headers_answer_decodes_no_records(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    """Records that no decoder reads, below a valid checksum, show whether they were decoded."""
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    batches = [make_batch([b"a", b"b", b"c"], base_offset=start) for start in (0, 3, 6)]
+    for batch in batches:
+        batch[61:] = b"\xff" * len(batch[61:])
+        set_crc(batch)
+    (directory / f"{0:020d}.log").write_bytes(b"".join(batches))
+
+    def rows(sql: str, **options: str) -> list[tuple[int, ...]]:
+        register(spark)
+        found: list[tuple[int, ...]] = []
+        values = {"from": f"log:{tmp_path}", "from-option": options, "sql": sql, "to": "console:"}
+        result = run_batch(
+            spark, pipeline_from(values, {}), lambda table: found.extend(map(tuple, table.collect())) or 1
+        )
+        assert result.damage_count == (3 if options or "value" in sql else 0)
+        return found
+
+    assert rows("SELECT count(*) FROM input") == [(9,)]
+    assert rows("SELECT count(*), min(offset), max(offset) FROM input WHERE offset > 1") == [(7, 2, 8)]
+    assert rows("SELECT count(*) FROM input", decodeRecords="true") == [(0,)]
+    assert rows("SELECT count(value) FROM input") == [(0,)]
 
 
 def test_bounds_from_a_plan_narrow_what_is_read(path: str) -> None:

@@ -19,6 +19,8 @@ from kafkatools.progress import Progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_UNKNOWN_REST = "time left unknown"
+
 
 @contextmanager
 def spark_progress(
@@ -30,7 +32,8 @@ def spark_progress(
     Without reports, the number of finished Spark tasks is shown. With Spark Connect it is unknown.
     """
     tasks = None if is_connected(spark) else TaskCounter(spark, label)
-    line = _Line(tasks, None if reports is None else ReadProgress(reports, console.clock.now_ms))
+    now_ms = console.clock.now_ms
+    line = _Line(tasks, None if reports is None else ReadProgress(reports, now_ms), now_ms)
     with console.progress(label, measure=line.measure, has_detail=True, prints=prints) as progress:
         line.progress = progress
         yield progress
@@ -49,10 +52,12 @@ def job_progress(console: Console, spark: SparkSession, label: str, reports: str
 class _Line:
     """Changes a progress line by what is known of the tasks and of the sources (None: nothing)."""
 
-    def __init__(self, tasks: TaskCounter | None, reading: ReadProgress | None) -> None:
+    def __init__(self, tasks: TaskCounter | None, reading: ReadProgress | None, now_ms: Callable[[], int]) -> None:
         self.progress: Progress | None = None
         self._tasks = tasks
         self._reading = reading
+        self._now_ms = now_ms
+        self._since_ms = now_ms()
 
     def measure(self) -> int:
         """Update the label, the detail and the total of the line; return the finished units."""
@@ -64,7 +69,9 @@ class _Line:
         if self._tasks is not None:
             finished, total = self._tasks.count()
             progress.label = self._tasks.label
-        progress.detail = detail_text(state, finished, total)
+        if not total:
+            self._since_ms = self._now_ms()
+        progress.detail = detail_text(state, finished, total, (self._now_ms() - self._since_ms) / 1000)
         if state is not None and (state.done or not finished):
             progress.total = state.total
             return state.done
@@ -72,15 +79,17 @@ class _Line:
         return finished
 
 
-def detail_text(state: ReadState | None, finished: int, tasks: int) -> str:
-    """Return what is known of a query: what was read of its sources, and the finished tasks."""
+def detail_text(state: ReadState | None, finished: int, tasks: int, seconds: float) -> str:
+    """Return what is known of a query: what was read of its sources, or else the tasks that finished in so many
+    seconds, and the estimated rest."""
     task_text = f"{finished} of {tasks} tasks" if tasks else ""
     if state is None or (finished and not state.done):
-        return task_text
+        rest = f"about {_time(seconds / finished * (tasks - finished))} left" if finished else _UNKNOWN_REST
+        return f"{task_text}, {rest}" if finished < tasks else task_text
     read, total = (_amount(number, state.unit) for number in (state.done, state.total))
     if state.done >= state.total:
         return ", ".join(filter(None, (f"{total} read", task_text)))
-    left = "time left unknown"
+    left = _UNKNOWN_REST
     if state.rate is not None and state.remaining_s is not None:
         left = f"about {_amount(round(state.rate), state.unit)}/s, about {_time(state.remaining_s)} left"
     return f"{read} of {total} read, {left}"

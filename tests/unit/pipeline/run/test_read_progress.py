@@ -72,9 +72,11 @@ def test_a_plan_that_cannot_be_read_is_no_failure(tmp_path: pathlib.Path, progre
     ("state", "finished", "tasks", "text"),
     [
         (None, 0, 0, ""),
-        (None, 3, 8, "3 of 8 tasks"),
+        (None, 0, 8, "0 of 8 tasks, time left unknown"),
+        (None, 3, 8, "3 of 8 tasks, about 10 s left"),
+        (None, 8, 8, "8 of 8 tasks"),
         (ReadState(0, 4_000_000_000, BYTES, 1), 0, 8, "0 B of 4 GB read, time left unknown"),
-        (ReadState(0, 4_000_000_000, BYTES, 1), 2, 8, "2 of 8 tasks"),
+        (ReadState(0, 4_000_000_000, BYTES, 1), 2, 8, "2 of 8 tasks, about 18 s left"),
         (
             ReadState(1_000_000_000, 4_000_000_000, BYTES, 5),
             2,
@@ -97,4 +99,4 @@ def test_a_plan_that_cannot_be_read_is_no_failure(tmp_path: pathlib.Path, progre
     ],
 )
 def test_words(state: ReadState | None, finished: int, tasks: int, text: str) -> None:
-    assert detail_text(state, finished, tasks) == text
+    assert detail_text(state, finished, tasks, 6) == text
