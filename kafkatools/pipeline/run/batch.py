@@ -12,7 +12,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -240,7 +240,8 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
     finally:
         system, inner = url_to_fs(url)
         if system.exists(inner):
-            system.rm(inner, recursive=True)
+            with suppress(FileNotFoundError):  # the listing was an old one
+                system.rm(inner, recursive=True)
 
 
 @dataclass(frozen=True)
