@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.show import count_text
-from kafkatools.commands.pipeline.spark import spark_progress
+from kafkatools.commands.pipeline.spark_progress import spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.pipeline.catalog.catalog import Catalog, StatementError, statement_error
