@@ -48,7 +48,9 @@ class Sensor:
             # A reader may look between any two statements, so a new sample has its first value when it is published.
             kept = samples[1 - self._window.samples :] if self._window.samples > 1 else []
             self._samples = [*kept, [now_ms, now_ms, value, 1, value, value]]
-            self._note(value)
+            self.total += value
+            self.count += 1
+            self.last = value
             return
         sample = samples[-1]
         sample[_LAST] = now_ms
@@ -58,9 +60,6 @@ class Sensor:
             sample[_MAX] = value
         if value < sample[_MIN]:
             sample[_MIN] = value
-        self._note(value)
-
-    def _note(self, value: float) -> None:
         self.total += value
         self.count += 1
         self.last = value

@@ -375,6 +375,21 @@ class RecordAccumulator:
                 drained[node_id] = batches
         return drained
 
+    def drain_full(
+        self, cluster: ClusterView, nodes: Iterable[int], max_request_bytes: int, now_ms: int
+    ) -> dict[int, list[ProducerBatch]]:
+        """Drain the nodes that have a full batch, as `drain`."""
+        with self._lock:
+            full = [node_id for node_id in nodes if self._has_full_batch_locked(cluster, node_id)]
+        return self.drain(cluster, full, max_request_bytes, now_ms) if full else {}
+
+    def _has_full_batch_locked(self, cluster: ClusterView, node_id: int) -> bool:
+        return any(
+            queue and (len(queue) > 1 or queue[0].is_full) and cluster.leader_id(name, partition) == node_id
+            for name, topic in self._topics.items()
+            for partition, queue in topic.batches.items()
+        )
+
     def _close(self, batch: ProducerBatch, now_ms: int) -> None:
         """Compress a drained batch, outside the lock: no thread appends to a batch that has left its queue."""
         batch.close(self._transactions is not None and self._transactions.is_transactional)

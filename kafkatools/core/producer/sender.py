@@ -227,18 +227,12 @@ class Sender:
     # -- sending --
 
     def _send_producer_data(self, now_ms: int) -> int:
-        """Drain ready batches, expire old ones and send Produce requests, again while nodes take more; return how long
-        poll may wait, in ms."""
-        poll_ms = self._drain_and_send(now_ms)
-        if poll_ms is not None:
-            return poll_ms
-        for _ in range(MORE_REQUESTS):
-            if self._drain_and_send(now_ms) is not None:
-                break
-        return 0
+        """Expire old batches, drain ready ones and send Produce requests, as many as the nodes take; return how long
+        poll may wait, in ms.
 
-    def _drain_and_send(self, now_ms: int) -> int | None:
-        """Send at most one Produce request to each node; return how long poll may wait if there was none to send."""
+        Which nodes are ready, what has expired and who leads is decided once in a turn. Later requests of the turn only
+        need full batches and room in flight.
+        """
         accumulator = self.accumulator
         cluster = self.metadata.cluster
         ready = accumulator.ready(cluster, now_ms)
@@ -258,12 +252,22 @@ class Sender:
         drained = accumulator.drain(cluster, nodes, self.settings.max_request_size, now_ms) if nodes else {}
         self._note_inflight(drained)
         self._expire_batches(now_ms)
+        self._send_drained(drained, now_ms)
+        if not drained:
+            poll_ms = min(ready.next_ready_check_ms, not_ready_ms, accumulator.next_expiry_ms - now_ms, MAX_POLL_MS)
+            return max(0, poll_ms)
+        for _ in range(MORE_REQUESTS):
+            nodes = {node for node in drained if self.client.ready(node, now_ms)}
+            drained = accumulator.drain_full(cluster, nodes, self.settings.max_request_size, now_ms) if nodes else {}
+            if not drained:
+                break
+            self._note_inflight(drained)
+            self._send_drained(drained, now_ms)
+        return 0
+
+    def _send_drained(self, drained: dict[int, list[ProducerBatch]], now_ms: int) -> None:
         for node, batches in drained.items():
             self._send_produce_request(node, batches, now_ms)
-        if drained:
-            return None
-        poll_ms = min(ready.next_ready_check_ms, not_ready_ms, accumulator.next_expiry_ms - now_ms, MAX_POLL_MS)
-        return max(0, poll_ms)
 
     def _note_inflight(self, drained: dict[int, list[ProducerBatch]]) -> None:
         for batches in drained.values():

@@ -29,6 +29,8 @@ _TLS_ALERT = 0x15
 _TLS_HANDSHAKE = 0x16
 # A frame grows in steps of this size, so that an announced size alone takes no memory.
 GROWTH_BYTES = 1 << 20
+# Bytes that are received before the size of a frame is known: small frames need one read together, not two each.
+READ_AHEAD_BYTES = 1024
 
 
 class RequestHeader(NamedTuple):
@@ -58,15 +60,17 @@ def check_size(prefix: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> int:
 
 class FrameReader:
     """Splits a stream of bytes into frames: receive bytes into `buffer()` and call `advance`.
-    Each frame is collected in one bytearray, which grows in steps up to the frame's size."""
+    Between frames bytes go to a small buffer, out of which whole frames are copied. A larger frame is collected in one
+    bytearray, which grows in steps up to the frame's size."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         self.growth_bytes = GROWTH_BYTES
-        self._prefix = bytearray(SIZE_BYTES)
+        self._ahead = bytearray(READ_AHEAD_BYTES)
         self._frame: bytearray | None = None
         self._size = 0
         self._filled = 0
+        """Bytes in `_frame`, without one those in `_ahead`."""
         self._frames: list[bytearray] = []
 
     @property
@@ -77,7 +81,7 @@ class FrameReader:
     def buffer(self) -> memoryview:
         """Return the memory for the next bytes of the stream. It is never empty."""
         if self._frame is None:
-            return memoryview(self._prefix)[self._filled :]
+            return memoryview(self._ahead)[self._filled :]
         if self._filled == len(self._frame):
             self._frame += bytes(min(max(self.growth_bytes, len(self._frame)), self._size - self._filled))
         return memoryview(self._frame)[self._filled :]
@@ -86,14 +90,27 @@ class FrameReader:
         """Accept `count` bytes that were written into `buffer()`. Raises NotKafka for an impossible frame size."""
         self._filled += count
         if self._frame is None:
-            if self._filled == SIZE_BYTES:
-                self._size = check_size(self._prefix, self.max_bytes)
-                self._frame, self._filled = bytearray(min(self._size, self.growth_bytes)), 0
-            else:
-                return
-        if self._filled == self._size:
+            self._split()
+        elif self._filled == self._size:
             self._frames.append(self._frame)
             self._frame, self._filled = None, 0
+
+    def _split(self) -> None:
+        """Take the frames out of the bytes that were read ahead. The last one may have only begun."""
+        ahead, filled, start = self._ahead, self._filled, 0
+        while filled - start >= SIZE_BYTES:
+            size = check_size(ahead[start : start + SIZE_BYTES], self.max_bytes)
+            body = start + SIZE_BYTES
+            if filled - body < size:
+                part = ahead[body:filled]
+                self._size, self._filled, self._frame = size, len(part), part
+                part += bytes(min(size, max(self.growth_bytes, len(part))) - len(part))
+                return
+            self._frames.append(ahead[body : body + size])
+            start = body + size
+        self._filled = filled - start
+        if start and self._filled:
+            ahead[: self._filled] = ahead[start:filled]
 
     def receive(self) -> list[memoryview]:
         """Return the complete frames, without their size prefixes, and forget them."""
