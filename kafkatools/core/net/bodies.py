@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafkatools.core.net.client_requests import Body
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.frames import Buffer, encode_request, frame_request
 
 
 def build_body(api_key: int, version: int, fields: Mapping[str, object]) -> list[bytes]:
@@ -19,6 +21,13 @@ def build_body(api_key: int, version: int, fields: Mapping[str, object]) -> list
     message_type = request_type(api_key, version)
     check_fields(message_type, fields)
     return [encode_fields(message_type, fields)]
+
+
+def frame_body(api_key: int, version: int, correlation_id: int, client_id: str | None, body: Body) -> list[Buffer]:
+    """Return the buffers of a request: size prefix, header and body."""
+    if isinstance(body, list):
+        return frame_request(api_key, version, correlation_id, client_id, body)
+    return encode_request(api_key, version, correlation_id, client_id, body)
 
 
 def decode_body(api_key: int, version: int, raw: memoryview) -> Any:

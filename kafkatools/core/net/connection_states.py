@@ -114,6 +114,13 @@ class ConnectionStates:
         """Return whether a connection to the node was ever attempted."""
         return node in self._nodes
 
+    def has_failed(self, node: int) -> bool:
+        """Return whether the last connection to the node ended or the last attempt failed, and no new attempt has
+        begun. False for a node that was not tried."""
+        state = self.state(node)
+        is_disconnected = state is ConnectionState.DISCONNECTED and self.has_been_tried(node)
+        return is_disconnected or state is ConnectionState.AUTHENTICATION_FAILED
+
     def last_attempt_ms(self, node: int) -> int:
         """Time of the last connection attempt or disconnection; 0 if there was none."""
         return self._nodes.get(node, _UNTRIED).last_attempt_ms

@@ -25,7 +25,7 @@ from kafkatools.core.errors import (
 from kafkatools.core.metrics.network import NetworkCounter
 from kafkatools.core.net import api_version_check, connection_words
 from kafkatools.core.net.addresses import Resolver
-from kafkatools.core.net.bodies import decode_body, throttle_ms_of
+from kafkatools.core.net.bodies import decode_body, frame_body, throttle_ms_of
 from kafkatools.core.net.channel import Channel, EndOfStream
 from kafkatools.core.net.client_requests import Body, ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
@@ -34,12 +34,14 @@ from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests, max
 from kafkatools.core.net.metadata import Metadata, Node
 from kafkatools.core.net.metadata_updater import MetadataUpdater
 from kafkatools.core.net.selector import READ, WRITE, Ready, Selector
-from kafkatools.core.net.transport import Buffer, TransportFactory
+from kafkatools.core.net.transport import TransportFactory
 from kafkatools.core.net.transport_choice import transport_for
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey, BrokerVersions
-from kafkatools.core.protocol.frames import decode_response_header, encode_request, frame_request
+from kafkatools.core.protocol.frames import decode_response_header
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafkatools.core.net.security.authenticator import Authenticator
     from kafkatools.core.net.telemetry import TelemetrySender
 
@@ -134,12 +136,8 @@ class NetworkClient:
         return self.connection_states.is_ready(node, now_ms) and self._in_flight.can_send_more(node)
 
     def connection_failed(self, node: int) -> bool:
-        """Return whether the last connection to the node ended or the last attempt failed, and no new attempt has
-        begun. False for a node that was not tried."""
-        state = self.connection_states.state(node)
-        return state is ConnectionState.AUTHENTICATION_FAILED or (
-            state is ConnectionState.DISCONNECTED and self.connection_states.has_been_tried(node)
-        )
+        """Return whether no connection is there or being made because the last one failed or ended."""
+        return self.connection_states.has_failed(node)
 
     def cluster_error(self) -> KafkaError | None:
         """The first connection error when the connections to all brokers have failed; else None."""
@@ -212,38 +210,39 @@ class NetworkClient:
         """Queue a request to a ready node and write as much as the socket takes. Raises IllegalState when the node is
         not ready. When the node has no common API version or the request cannot be encoded in it, the next poll returns
         a response with UnsupportedVersion."""
-        now = self._clock.now_ms() if now_ms is None else now_ms
-        if not self.can_send(request.node, now):
-            raise IllegalState(f"Attempt to send a request to node {request.node} which is not ready.")
-        newest = NEVER if request.max_version is None else request.max_version
-        try:
-            version = self._versions[request.node].choose_version(request.api_key, request.min_version, newest)
-            content = request.build(version)
-        except UnsupportedVersion as error:
-            self._responses.append(ClientResponse(request, -1, None, None, error, False, 0))
-            return
-        self._send(request, version, content, now)
+        self.send_together((request,), self._clock.now_ms() if now_ms is None else now_ms)
+
+    def send_together(self, requests: Sequence[ClientRequest], now_ms: int) -> None:
+        """Send requests to one node as `send` does, in one write. The caller keeps to the limit of requests in flight.
+        Of several, each must expect a response."""
+        if not self.can_send(node := requests[0].node, now_ms):
+            raise IllegalState(f"Attempt to send a request to node {node} which is not ready.")
+        for request in requests:
+            newest = NEVER if request.max_version is None else request.max_version
+            try:
+                version = self._versions[node].choose_version(request.api_key, request.min_version, newest)
+                content = request.build(version)
+            except UnsupportedVersion as error:
+                self._responses.append(ClientResponse(request, -1, None, None, error, False, 0))
+                continue
+            self._queue(request, version, content, now_ms)
+        self._write(self._channels[node])
 
     def send_internal(self, request: ClientRequest, now_ms: int) -> None:
         """Send a request of the client itself: its response goes only to the callback, `poll` does not return it.
         Raises UnsupportedVersion when client and node have no common API version."""
         version = self._versions[request.node].choose_version(request.api_key, request.min_version)
-        self._send(request, version, request.build(version), now_ms, internal=True)
+        self._queue(request, version, request.build(version), now_ms, internal=True)
+        self._write(self._channels[request.node])
 
-    def _send(self, request: ClientRequest, version: int, content: Body, now_ms: int, internal: bool = False) -> None:
+    def _queue(self, request: ClientRequest, version: int, content: Body, now_ms: int, internal: bool = False) -> None:
         correlation_id = self._correlation_id
         self._correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        frame: list[Buffer]
-        if isinstance(content, list):
-            frame = frame_request(request.api_key, version, correlation_id, self._client_id, content)
-        else:
-            frame = encode_request(request.api_key, version, correlation_id, self._client_id, content)
+        frame = frame_body(request.api_key, version, correlation_id, self._client_id, content)
         timeout_ms = self._request_timeout_ms if request.timeout_ms is None else request.timeout_ms
         in_flight = InFlightRequest(correlation_id, request, version, now_ms, timeout_ms, internal)
         self._in_flight.add(request.node, in_flight)
-        channel = self._channels[request.node]
-        self._metrics.sent(request.node, channel.send(frame), now_ms)
-        self._write(channel)
+        self._metrics.sent(request.node, self._channels[request.node].send(frame), now_ms)
 
     def _write(self, channel: Channel) -> None:
         try:
@@ -450,7 +449,8 @@ class NetworkClient:
             del self._versions_to_request[node]
             build = api_version_check.build
             request = ClientRequest(node, ApiKey.API_VERSIONS, build, self._handle_api_versions, decode=False)
-            self._send(request, version, build(version), now_ms, internal=True)
+            self._queue(request, version, build(version), now_ms, internal=True)
+            self._write(self._channels[node])
 
     def _handle_api_versions(self, response: ClientResponse) -> None:
         node = response.request.node

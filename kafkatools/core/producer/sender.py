@@ -61,6 +61,20 @@ LAST_PRODUCE_BEFORE_V2 = 11
 MAX_POLL_MS = 300_000
 MORE_REQUESTS = 4
 """Produce requests to one node in a turn, beside the first: with it max.in.flight.requests.per.connection."""
+TOGETHER_BYTES = 1 << 17
+"""Bytes of batches after which the requests of a node are written: a write for each small one costs a switch between
+the producer's threads, and large ones should be on their way while the next is compressed."""
+
+
+class _Outgoing:
+    """The Produce requests of a turn to one node that are not written; `room`: how many more it takes."""
+
+    __slots__ = ("queued", "room", "size_bytes")
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.size_bytes = 0
+        self.queued: list[ClientRequest] = []
 
 
 class SenderSettings(NamedTuple):
@@ -252,22 +266,44 @@ class Sender:
         drained = accumulator.drain(cluster, nodes, self.settings.max_request_size, now_ms) if nodes else {}
         self._note_inflight(drained)
         self._expire_batches(now_ms)
-        self._send_drained(drained, now_ms)
         if not drained:
             poll_ms = min(ready.next_ready_check_ms, not_ready_ms, accumulator.next_expiry_ms - now_ms, MAX_POLL_MS)
             return max(0, poll_ms)
+        outgoing = {node: _Outgoing(self._room(node)) for node in drained}
         for _ in range(MORE_REQUESTS):
-            nodes = {node for node in drained if self.client.ready(node, now_ms)}
+            self._queue_requests(drained, outgoing, now_ms)
+            nodes = {node for node in drained if outgoing[node].room > 0 and self.client.ready(node, now_ms)}
             drained = accumulator.drain_full(cluster, nodes, self.settings.max_request_size, now_ms) if nodes else {}
             if not drained:
                 break
             self._note_inflight(drained)
-            self._send_drained(drained, now_ms)
+        self._queue_requests(drained, outgoing, now_ms)
+        for requests in outgoing.values():
+            self._send_together(requests, now_ms)
         return 0
 
-    def _send_drained(self, drained: dict[int, list[ProducerBatch]], now_ms: int) -> None:
+    def _room(self, node: int) -> int:
+        """The number of requests that the node takes now."""
+        return self.settings.max_in_flight - self.client.in_flight_count(node)
+
+    def _queue_requests(
+        self, drained: dict[int, list[ProducerBatch]], outgoing: dict[int, _Outgoing], now_ms: int
+    ) -> None:
+        """Make the Produce requests of drained batches, and send those of a node once they are large enough."""
         for node, batches in drained.items():
-            self._send_produce_request(node, batches, now_ms)
+            requests = outgoing[node]
+            requests.room -= 1
+            requests.size_bytes += sum(batch.estimated_size_bytes for batch in batches)
+            requests.queued.append(self._produce_request(node, batches, now_ms))
+            if requests.size_bytes >= TOGETHER_BYTES or self.settings.acks == 0:
+                self._send_together(requests, now_ms)
+
+    def _send_together(self, requests: _Outgoing, now_ms: int) -> None:
+        queued, requests.queued, requests.size_bytes = requests.queued, [], 0
+        if len(queued) > 1:
+            self.client.send_together(queued, now_ms)
+        elif queued:
+            self.client.send(queued[0], now_ms)
 
     def _note_inflight(self, drained: dict[int, list[ProducerBatch]]) -> None:
         for batches in drained.values():
@@ -314,7 +350,7 @@ class Sender:
                     break
         return expired
 
-    def _send_produce_request(self, node: int, batches: list[ProducerBatch], now_ms: int) -> None:
+    def _produce_request(self, node: int, batches: list[ProducerBatch], now_ms: int) -> ClientRequest:
         by_partition = {batch.topic_partition: batch for batch in batches}
         topics: dict[str, list[tuple[int, Buffer]]] = {}
         for batch in batches:
@@ -336,7 +372,8 @@ class Sender:
                 version, settings.acks, settings.request_timeout_ms, topics, topic_ids, transactional_id
             )
 
-        request = ClientRequest(
+        self.metrics.sent([_figures(batch) for batch in batches], now_ms)
+        return ClientRequest(
             node,
             ApiKey.PRODUCE,
             build,
@@ -346,8 +383,6 @@ class Sender:
             max_version=max_version,
             decode=False,
         )
-        self.metrics.sent([_figures(batch) for batch in batches], now_ms)
-        self.client.send(request, now_ms)
 
     # -- responses --
 

@@ -1,7 +1,7 @@
 """The network client against scripted servers on loopback, its time by hand."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -195,6 +195,33 @@ def test_large_body_goes_out_in_parts_and_comes_back_raw(make: Callable[..., Rig
     assert isinstance(body, memoryview)
     assert bytes(body[8:]) == big
     assert rig.responses[0].raw is body
+
+
+def test_requests_that_are_sent_together_go_out_in_one_write_and_come_back_in_order(
+    make: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make(ScriptedBroker({ApiKey.SASL_AUTHENTICATE: lambda header, request: {"auth_bytes": request.auth_bytes}}))
+    rig.connect()
+    channel = rig.client.channel(-1)
+    assert channel is not None
+    send, writes = channel.transport.sendmsg, []
+
+    def sendmsg(buffers: Sequence[bytes]) -> int:
+        writes.append(len(buffers))
+        return send(buffers)
+
+    monkeypatch.setattr(channel.transport, "sendmsg", sendmsg)
+
+    def request(text: bytes) -> ClientRequest:
+        body = len(text).to_bytes(4, "big") + text
+        return ClientRequest(-1, ApiKey.SASL_AUTHENTICATE, lambda version: [body], decode=False, max_version=0)
+
+    with rig.broker.in_background():
+        rig.client.send_together([request(b"a"), request(b"bc")], rig.clock.now_ms())
+        assert (len(writes), rig.client.in_flight_count()) == (1, 2)
+        while len(rig.responses) < 2:
+            rig.responses += rig.client.poll(1000)
+    assert [bytes(response.body)[8:] for response in rig.responses] == [b"a", b"bc"]
 
 
 def test_no_more_requests_than_max_in_flight(make: Callable[..., Rig]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -86,6 +86,9 @@ class ScriptedClient:
 
     def send(self, request: ClientRequest, now_ms: int | None = None) -> None:
         self.requests.append(request)
+
+    def send_together(self, requests: Sequence[ClientRequest], now_ms: int) -> None:
+        self.requests += requests
 
     def poll(self, timeout_ms: int, now_ms: int | None = None) -> list[ClientResponse]:
         self.poll_timeouts.append(timeout_ms)
