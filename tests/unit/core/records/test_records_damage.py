@@ -9,9 +9,9 @@ from records_truth import java_batch, java_batch_names, segments
 from support import recorded_segments
 from support.file_batches import read_file_batches
 
-from kafkatools.core.errors import CorruptRecord, KafkaError, UnsupportedCompressionType
+from kafkatools.core.errors import CorruptRecord, InvalidRecord, KafkaError, UnsupportedCompressionType
 from kafkatools.core.records.batch import RecordBatch, read_batches, stamp_crc
-from kafkatools.core.records.header import InvalidBatchContents, read_header
+from kafkatools.core.records.header import InvalidBatchContents, increment_sequence, read_header
 
 CAP = 1 << 20
 
@@ -54,6 +54,26 @@ def test_a_header_that_the_end_cuts_off_is_damage_wherever_it_begins(before: int
     assert read_header(bytes(before) + batch[:61], before).length == len(batch) - 12
     with pytest.raises(CorruptRecord, match=f"the size {len(batch)} is smaller than the minimum allowed overhead 61"):
         read_header(bytes(before) + batch[:left], before)
+
+
+def test_contents_that_contradict_the_header_have_the_code_of_an_invalid_record() -> None:
+    damage, invalid = InvalidBatchContents, InvalidRecord
+    assert (damage.code, damage.name, damage.retriable) == (invalid.code, invalid.name, invalid.retriable)
+
+
+def java_int(number: int) -> int:
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+@pytest.mark.parametrize("increment", [0, 1, 5, 2**31 - 1, -1, -5, -(2**31)])
+@pytest.mark.parametrize("sequence", [0, 4, 5, 2**31 - 2, 2**31 - 1, -1, -2, -(2**31)])
+def test_sequences_of_damaged_headers_overflow_like_ints_of_java(sequence: int, increment: int) -> None:
+    largest = 2**31 - 1  # DefaultRecordBatch.incrementSequence, line by line
+    if sequence > java_int(largest - increment):
+        expected = java_int(java_int(increment - java_int(largest - sequence)) - 1)
+    else:
+        expected = java_int(sequence + increment)
+    assert increment_sequence(sequence, increment) == expected
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
