@@ -352,6 +352,7 @@ class Connection:
                     if not self._send_file(output[0]):
                         break
                 elif not self._send_bytes():
+                    self._own_queued_files()  # a segment may be deleted before the client reads on
                     break
         except (BlockingIOError, InterruptedError):
             self._own_queued_files()

@@ -213,15 +213,16 @@ def test_half_of_few_open_files_is_for_the_log() -> None:
 
 
 class Sender:
-    """Answers every request with a large file."""
+    """Answers every request with a file, behind `head`."""
 
-    def __init__(self, path: pathlib.Path) -> None:
+    def __init__(self, path: pathlib.Path, head: bytes = b"") -> None:
         self.apis: dict[int, Any] = {}
-        self._file = RealFileSystem().open(str(path))
+        self.file = RealFileSystem().open(str(path))
+        self.head = head
 
     def __call__(self, request: Request) -> Response:
-        size = self._file.size_bytes
-        return [struct.pack(">i", size), FileRegion(self._file, 0, size)]
+        size = self.file.size_bytes
+        return [struct.pack(">i", len(self.head) + size) + self.head, FileRegion(self.file, 0, size)]
 
 
 @pytest.fixture
@@ -272,5 +273,36 @@ def test_another_node_of_the_cluster_is_let_in_and_the_least_used_stranger_goes(
                 late.settimeout(10)
                 assert late.recv(1) == b""
             assert [each.is_protected for each in listener.connections] == [True]
+    finally:
+        listener.close()
+
+
+def test_a_file_behind_bytes_that_a_slow_reader_has_not_taken_is_sent_although_it_was_deleted(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"records")
+    sender = Sender(path, bytes(60 << 10))
+    listener = open_listener(sender)
+    try:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", listener.port))
+            listener.poll(1000, 0)
+            for connection in listener.connections:
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            client.sendall(struct.pack(">ihhi", 8, API_VERSIONS, 0, 1))
+            while not any(connection._output for connection in listener.connections):
+                listener.poll(10, 0)  # until the socket has taken a part of the head
+            client.setblocking(False)
+            received = bytearray()
+            sender.file.close()
+            path.unlink()
+            while len(received) < 4 + len(sender.head) + len(b"records"):
+                listener.poll(10, 0)
+                assert listener.connections
+                with contextlib.suppress(BlockingIOError):
+                    received += client.recv(1 << 20)
+            assert received.endswith(b"records")
     finally:
         listener.close()
