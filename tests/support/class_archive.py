@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 
-from support.waiting import PATIENCE_S
+from .waiting import PATIENCE_S
 
 
 @functools.cache
