@@ -8,11 +8,11 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from support.waiting import PATIENCE_S
-
 from kafkatools.core.broker.node import single_node_config, start_node
 from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
+
+from .waiting import PATIENCE_S
 
 WITHOUT_RETENTION = {"log.initial.task.delay.ms": "86400000"}
 """For a broker that outlives a test: records of the tests carry old timestamps."""
