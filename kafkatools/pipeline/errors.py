@@ -13,9 +13,9 @@ class PipelineError(Exception):
     """A source, sink, query or job failed; the message is one line that names the cause."""
 
 
-def brokers_away(error: Exception, settings: Mapping[str, str]) -> str:
-    """Return the end of an error's text that names the brokers of a client's settings if they did not answer; else
-    nothing."""
+def unreachable_brokers_hint(error: Exception, settings: Mapping[str, str]) -> str:
+    """Return the end of an error message that names the brokers of a client's settings, if the error says that they did
+    not answer; else an empty text."""
     if not isinstance(error, (Timeout, ConnectionFailed, RequestTimedOut)):
         return ""
     return f" (check that the brokers of {settings['bootstrap.servers']} run and can be reached from here)"

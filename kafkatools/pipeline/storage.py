@@ -336,8 +336,8 @@ def _remote(url: str) -> tuple[AbstractFileSystem, str]:
 
 
 def _s3_limits() -> dict[str, dict[str, object]]:
-    """Return the options of s3fs that bound the wait for a store that does not answer: botocore's defaults wait five
-    times a minute, and s3fs repeats that five times."""
+    """Return the options of s3fs that bound the wait for a store that does not answer. By default it is asked twenty
+    times, each time for up to a minute: s3fs repeats the attempts of botocore."""
     retries = {"total_max_attempts": STORE_ATTEMPTS, "mode": "standard"}
     limits = {"connect_timeout": STORE_TIMEOUT_S, "read_timeout": STORE_TIMEOUT_S, "retries": retries}
     return {"config_kwargs": limits}

@@ -284,15 +284,15 @@ def test_a_batch_waits_for_its_broker_and_says_so(
 ) -> None:
     for name, value in {"POLL_S": 0.1, "_FIRST_MS": 0, "_TIMEOUT_MS": 500}.items():
         monkeypatch.setattr(services, name, value)
-    told, decide = threading.Event(), services.Silences.lines
+    told, decide = threading.Event(), services.Outages.lines
 
-    def lines(self: services.Silences, silent: dict[str, str], now_ms: int) -> list[str]:
+    def lines(self: services.Outages, silent: dict[str, str], now_ms: int) -> list[str]:
         result = decide(self, silent, now_ms)
         if result:
             told.set()
         return result
 
-    monkeypatch.setattr(services.Silences, "lines", lines)
+    monkeypatch.setattr(services.Outages, "lines", lines)
     place.send(1, OLD, note="a", row={})
     words = ["--from", "topic:orders", "--from-option", "kafka.request.timeout.ms=1000", "--to", "console:", "--json"]
     words += ["--sql", "SELECT offset FROM input", "--bootstrap-server", place.broker.bootstrap]

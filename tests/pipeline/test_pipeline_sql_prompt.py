@@ -15,7 +15,7 @@ from support.embedded import embedded_broker
 from support.requirements import require
 
 from kafkatools import Producer
-from kafkatools.commands.pipeline.sql.shell import marked
+from kafkatools.commands.pipeline.sql.shell import line_with_caret
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import find_java
 
@@ -111,5 +111,5 @@ def test_a_session(terminal: tuple[Terminal, subprocess.Popen[bytes]], home: pat
 def test_the_caret_of_a_long_line_stays_below_its_place() -> None:
     text = "SELECT 1,\n" + "a" * 100 + "\tX" + "b" * 100
     for width in (30, 60, 400):
-        line, caret = marked(text, 2, 102, width).split("\n")
+        line, caret = line_with_caret(text, 2, 102, width).split("\n")
         assert len(line) <= width and line[caret.index("^")] == "X"

@@ -14,7 +14,7 @@ from kafkatools.options import (
     Args,
     property_pairs,
 )
-from kafkatools.pipeline.run.services import hadoop_setting, services_of, telling_silences
+from kafkatools.pipeline.run.services import hadoop_setting, outage_notices, services_of
 from kafkatools.pipeline.run.spec import Pipeline, pipeline_from
 from kafkatools.pipeline.types import PipelineValues
 from kafkatools.pipeline.uris import Cluster
@@ -54,7 +54,7 @@ def run(console: Console, args: Args) -> ExitStatus:
             with (
                 reports_directory(pipeline) as reports,
                 spark_progress(console, spark, "Running", reports, prints=prints) as progress,
-                telling_silences(
+                outage_notices(
                     services_of(pipeline, hadoop_setting(spark), console.environ), console.note, console.clock
                 ),
             ):
@@ -83,9 +83,9 @@ def _run(console: Console, spark: SparkSession, pipeline: Pipeline, progress: Pr
 
         return run_recorded(spark, pipeline, show, console.clock, console.note)
     if pipeline.is_streaming:
-        from kafkatools.pipeline.run.stream import Following, run_stream
+        from kafkatools.pipeline.run.stream import StreamCallbacks, run_stream
 
-        return run_stream(spark, pipeline, show, Following(show_count, console.note))
+        return run_stream(spark, pipeline, show, StreamCallbacks(show_count, console.note))
     from kafkatools.pipeline.run.batch import run_batch
 
     return run_batch(spark, pipeline, show)

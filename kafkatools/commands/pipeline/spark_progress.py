@@ -1,7 +1,7 @@
-"""The progress line of kt pipeline: what has been read of the sources, finished tasks, and the remaining time.
+"""The progress line of kt pipeline: how much of the sources is read, finished tasks, and the remaining time.
 
-Rules: a number that is not known is left out, or called unknown. The size of the sources comes from the report
-directory (`ReadProgress`); without one, or if no report arrives there, finished tasks are all that is known.
+Rules: an unknown number is left out or shown as unknown. The size of the sources comes from the report directory
+(`ReadProgress`); without one, or if no report arrives there, only finished tasks are known.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _UNKNOWN_REST = "time left unknown"
 def spark_progress(
     console: Console, spark: SparkSession, label: str, reports: str | None = None, *, prints: bool = True
 ) -> Iterator[Progress]:
-    """Show what has been read of the sources and the remaining time on the terminal, with the rows read so far.
-    `reports` is the directory of the readers' reports. `prints`: rows go to stdout at the same time.
+    """Show how much of the sources is read, the remaining time and the rows read so far on the terminal. `reports` is
+    the directory of the readers' reports. `prints`: rows go to stdout at the same time.
 
     Without reports, the number of finished Spark tasks is shown. With Spark Connect it is unknown.
     """
@@ -41,7 +41,7 @@ def spark_progress(
 
 @contextmanager
 def job_progress(console: Console, spark: SparkSession, label: str, reports: str) -> Iterator[Progress]:
-    """Show the progress line of a job, and what its readers report in Spark's UI."""
+    """Show the progress line of a job, and the sums of its readers' reports in Spark's UI."""
     from kafkatools.pipeline.run.read_metrics import read_metrics
 
     metrics = read_metrics(spark, f"kt pipeline: {label}", {"Kafka records": reports})
@@ -50,7 +50,7 @@ def job_progress(console: Console, spark: SparkSession, label: str, reports: str
 
 
 class _Line:
-    """Changes a progress line by what is known of the tasks and of the sources (None: nothing)."""
+    """Updates a progress line from the finished tasks and from what is read of the sources (None: unknown)."""
 
     def __init__(self, tasks: TaskCounter | None, reading: ReadProgress | None, now_ms: Callable[[], int]) -> None:
         self.progress: Progress | None = None
@@ -80,8 +80,8 @@ class _Line:
 
 
 def detail_text(state: ReadState | None, finished: int, tasks: int, seconds: float) -> str:
-    """Return what is known of a query: what was read of its sources, or else the tasks that finished in so many
-    seconds, and the estimated rest."""
+    """Return the text on a query's progress: how much of its sources is read, or else how many tasks finished within
+    `seconds`, and the estimated time left."""
     task_text = f"{finished} of {tasks} tasks" if tasks else ""
     if state is None or (finished and not state.done):
         rest = f"about {_time(seconds / finished * (tasks - finished))} left" if finished else _UNKNOWN_REST

@@ -136,7 +136,7 @@ class NetworkClient:
         return self.connection_states.is_ready(node, now_ms) and self._in_flight.can_send_more(node)
 
     def connection_failed(self, node: int) -> bool:
-        """Return whether no connection is there or being made because the last one failed or ended."""
+        """Return whether the last connection or attempt failed or ended, as `ConnectionStates.has_failed`."""
         return self.connection_states.has_failed(node)
 
     def cluster_error(self) -> KafkaError | None:

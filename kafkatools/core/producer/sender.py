@@ -61,13 +61,13 @@ LAST_PRODUCE_BEFORE_V2 = 11
 MAX_POLL_MS = 300_000
 MORE_REQUESTS = 4
 """Produce requests to one node in a turn, beside the first: with it max.in.flight.requests.per.connection."""
-TOGETHER_BYTES = 1 << 17
-"""Bytes of batches after which the requests of a node are written: a write for each small one costs a switch between
-the producer's threads, and large ones should be on their way while the next is compressed."""
+WRITE_BYTES = 1 << 17
+"""Bytes of batches at which the requests of a node are written: a write for each small request costs a switch between
+the producer's threads, and a large request should be on its way while the next one is compressed."""
 
 
 class _Outgoing:
-    """The Produce requests of a turn to one node that are not written; `room`: how many more it takes."""
+    """The unwritten Produce requests of a turn to one node. `room`: how many more requests the node takes."""
 
     __slots__ = ("queued", "room", "size_bytes")
 
@@ -244,8 +244,8 @@ class Sender:
         """Expire old batches, drain ready ones and send Produce requests, as many as the nodes take; return how long
         poll may wait, in ms.
 
-        Which nodes are ready, what has expired and who leads is decided once in a turn. Later requests of the turn only
-        need full batches and room in flight.
+        Ready nodes, expired batches and leaders are determined once in a turn. Later requests of the turn only need a
+        full batch, and a node that takes more requests in flight.
         """
         accumulator = self.accumulator
         cluster = self.metadata.cluster
@@ -295,7 +295,7 @@ class Sender:
             requests.room -= 1
             requests.size_bytes += sum(batch.estimated_size_bytes for batch in batches)
             requests.queued.append(self._produce_request(node, batches, now_ms))
-            if requests.size_bytes >= TOGETHER_BYTES or self.settings.acks == 0:
+            if requests.size_bytes >= WRITE_BYTES or self.settings.acks == 0:
                 self._send_together(requests, now_ms)
 
     def _send_together(self, requests: _Outgoing, now_ms: int) -> None:

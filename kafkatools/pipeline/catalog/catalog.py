@@ -4,8 +4,8 @@ Rules: a name is looked up only if a statement uses it: Spark reports a name tha
 temporary view of that name, and the statement is planned again. So ten thousand topics cost nothing, and a new topic is
 found. Views of the catalog are dropped before the next statement, since a table holds the ends of its topic.
 
-A query is planned over drafts of its tables first (see `Build`), and only the columns and bounds that the draft's plan
-uses are read. A statement that writes is run once, over whole tables.
+A query is planned over drafts of its tables first (see `OpenMode`), and only the columns and bounds that this plan uses
+are read. A statement that writes is run once, over whole tables.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from kafkatools.pipeline.catalog.statements import (
     ShowTables,
     Write,
     command_of,
-    quoted,
     tokens,
 )
-from kafkatools.pipeline.catalog.tables import Build, RecordTables, TopicMissing
+from kafkatools.pipeline.catalog.tables import OpenMode, RecordTables, TopicMissing
 from kafkatools.pipeline.catalog.views import View, ViewFile
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.identifiers import quoted
 from kafkatools.pipeline.run.batch import observed_metrics
 from kafkatools.pipeline.run.session import is_connected, plain_error
 from kafkatools.pipeline.sources.pruning import Needs, prune
@@ -48,8 +48,8 @@ _READ_ONLY = "{} can only be read here; kt pipeline run --to topic:NAME writes t
 
 
 class StatementError(PipelineError):
-    """A statement is wrong: Spark's message, and the line and column of the place in it, from 1; 0 without a place.
-    `condition` is Spark's name of the error."""
+    """A statement is invalid: Spark's message, and the line and column of the place in the statement, from 1; 0 if
+    unknown. `condition` is Spark's name of the error."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0, condition: str = "") -> None:
         super().__init__(message)
@@ -74,9 +74,9 @@ class Entry(NamedTuple):
 
 
 @dataclass
-class Prepared:
-    """A statement that is planned, or carried out if it returns no rows: its rows, None without columns; a line about
-    what was done; and the observations of undecodable keys and values by table."""
+class StatementResult:
+    """The rows of a planned query, None for a statement that has none and is carried out; a line about what was done;
+    and the observations of undecodable keys and values by table."""
 
     frame: DataFrame | None
     note: str = ""
@@ -84,7 +84,7 @@ class Prepared:
 
     def undecodable(self) -> dict[str, dict[str, int]]:
         """Return, after the rows were read, how many keys and values of each table could not be decoded, by "key" and
-        "value"; without those of which none."""
+        "value"; tables and parts without any are left out."""
         found: dict[str, dict[str, int]] = {}
         if self.frame is None:
             return found
@@ -98,10 +98,10 @@ class Prepared:
 
 @dataclass
 class _Planning:
-    """What one planning of a statement has registered so far: names in lower case, and the words of the statement and
-    its views."""
+    """The state of one planning of a statement: the registered names in lower case, and the words of the statement and
+    of its views."""
 
-    build: Build
+    mode: OpenMode
     words: set[str]
     registered: set[str] = field(default_factory=set)
     stack: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class Catalog:
         entries = [entry for entry in entries if include_internal or entry.kind == TOPIC]
         return sorted([*entries, *(Entry(name, VIEW) for name in self.views.views())])
 
-    def prepare(self, statement: str, *, is_counting: bool = False) -> Prepared:
+    def prepare(self, statement: str, *, is_counting: bool = False) -> StatementResult:
         """Plan a query, or carry out another statement. `is_counting`: count keys and values that cannot be decoded.
         Raises PipelineError; StatementError if the statement is wrong."""
         try:
@@ -147,42 +147,42 @@ class Catalog:
                 return self._create_view(command, statement)
             if isinstance(command, DropView) and self.views.find(command.name):
                 self.views.remove(command.name)
-                return Prepared(None, f"Dropped the view {command.name} from {self.views.label}")
+                return StatementResult(None, f"Dropped the view {command.name} from {self.views.label}")
             if isinstance(command, ShowTables):
-                return Prepared(self._show_tables(command))
+                return StatementResult(self._show_tables(command))
             if isinstance(command, ShowCreate) and (view := self.views.find(command.name)):
-                return Prepared(self._rows([(view.statement.text,)], "createtab_stmt string"))
+                return StatementResult(self._rows([(view.statement.text,)], "createtab_stmt string"))
             if isinstance(command, Explain):
-                return Prepared(self._rows([(self._explain(command),)], "plan string"))
+                return StatementResult(self._rows([(self._explain(command),)], "plan string"))
             if isinstance(command, Write):
                 self._ensure_writable(command.name)
-            frame, _ = self._plan(statement, Build())
-            return Prepared(frame if frame.columns else None)
+            frame, _ = self._plan(statement, OpenMode())
+            return StatementResult(frame if frame.columns else None)
         except PySparkException as error:
             raise statement_error(error) from error
 
     # -- Statements that the catalog carries out --
 
-    def _create_view(self, command: CreateView, statement: str) -> Prepared:
+    def _create_view(self, command: CreateView, statement: str) -> StatementResult:
         existing = self.views.find(command.name)
         if existing is not None and command.keeps:
-            return Prepared(None, f"The view {command.name} exists in {self.views.label}")
+            return StatementResult(None, f"The view {command.name} exists in {self.views.label}")
         if existing is not None and not command.replaces:
             raise StatementError(f"The view {command.name} exists; CREATE OR REPLACE VIEW replaces it")
         if command.name.lower() in map(str.lower, self._tables.topics()):
             raise StatementError(f"{command.name} is a topic: a view of that name would hide it")
         self._forget()
-        planning = _Planning(Build(), _words(statement), stack=(command.name.lower(),))
+        planning = _Planning(OpenMode(), _words(statement), stack=(command.name.lower(),))
         try:
             self._run(command.temporary(), planning)
         except PySparkException as error:
-            raise _moved(statement_error(error), command, statement) from error
+            raise _in_original_statement(statement_error(error), command, statement) from error
         except StatementError as error:
-            raise _moved(error, command, statement) from error
+            raise _in_original_statement(error, command, statement) from error
         finally:
             self._spark.catalog.dropTempView(command.name)
         self.views.put(command.name, statement.strip())
-        return Prepared(None, f"Created the view {command.name} in {self.views.label}")
+        return StatementResult(None, f"Created the view {command.name} in {self.views.label}")
 
     def _ensure_writable(self, name: str) -> None:
         """Raise StatementError if a statement is about to change a topic, log files or a view of the file."""
@@ -218,22 +218,22 @@ class Catalog:
 
     # -- Planning --
 
-    def _query(self, statement: str, *, is_counting: bool) -> Prepared:
+    def _query(self, statement: str, *, is_counting: bool) -> StatementResult:
         if is_connected(self._spark):  # which shows no plan
-            return Prepared(self._plan(statement, Build())[0])
+            return StatementResult(self._plan(statement, OpenMode())[0])
         try:
             frame, needs, is_decoded = self._pruned(statement)
         except PySparkException:
             frame, needs, is_decoded = None, None, True  # so that the error is the one of the tables themselves
         if frame is not None and not is_decoded:
-            return Prepared(frame)
+            return StatementResult(frame)
         try:
-            frame, planning = self._plan(statement, Build(needs, is_counting=is_counting))
+            frame, planning = self._plan(statement, OpenMode(needs, is_counting=is_counting))
         except PySparkException as error:
             if not is_counting or (error.getCondition() or "") != "DUPLICATED_METRICS_NAME":
                 raise
-            frame, planning = self._plan(statement, Build(needs))  # a table that is read twice in different ways
-        return Prepared(frame, observations=planning.observations)
+            frame, planning = self._plan(statement, OpenMode(needs))  # a table that is read twice in different ways
+        return StatementResult(frame, observations=planning.observations)
 
     def _pruned(self, statement: str) -> tuple[DataFrame, Needs | None, bool]:
         """Plan a query over drafts. Returns the query, the columns and bounds that it uses (None: all columns), and
@@ -242,17 +242,17 @@ class Catalog:
 
         def make(needs: Needs) -> DataFrame:
             tried.append(needs)
-            return self._plan(statement, Build(needs, is_draft=True))[0]
+            return self._plan(statement, OpenMode(needs, is_draft=True))[0]
 
-        whole, planning = self._plan(statement, Build(is_draft=True))
+        whole, planning = self._plan(statement, OpenMode(is_draft=True))
         pruned = prune(whole, make, with_bounds=True)
         return pruned, None if pruned is whole else tried[-1], planning.is_decoded
 
-    def _plan(self, statement: str, build: Build) -> tuple[DataFrame, _Planning]:
+    def _plan(self, statement: str, mode: OpenMode) -> tuple[DataFrame, _Planning]:
         """Plan a query, or run another statement, over tables that are opened now. Raises Spark's exceptions about the
         statement, and PipelineError."""
         before = self._forget()
-        planning = _Planning(build, _words(statement))
+        planning = _Planning(mode, _words(statement))
         try:
             return self._run(statement, planning), planning
         finally:
@@ -290,7 +290,7 @@ class Catalog:
         except TopicMissing as missing:
             raise statement_error(error, str(missing)) from error
         self._tables.ensure_distinct(uri.target, planning.words)
-        table = self._tables.open(uri, planning.build)
+        table = self._tables.open(uri, planning.mode)
         table.frame.createOrReplaceTempView(quoted(name))
         self._shown[name] = table.frame
         planning.is_decoded |= table.is_decoded
@@ -366,7 +366,7 @@ def _expression(pattern: str) -> str:
     return "".join(".*" if character in "*%" else re.escape(character) for character in pattern.strip())
 
 
-def _moved(error: StatementError, command: CreateView, statement: str) -> StatementError:
+def _in_original_statement(error: StatementError, command: CreateView, statement: str) -> StatementError:
     """Return an error in the temporary statement of a view with the place in the statement that was written."""
     temporary = command.temporary()
     if not error.line:

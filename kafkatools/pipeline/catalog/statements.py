@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.identifiers import quoted
 
 _WORD = re.compile(r"\w+")
 _BLANK = re.compile(r"\s+")
@@ -48,11 +49,6 @@ class Token(NamedTuple):
     def name(self) -> str:
         """The identifier without its backticks."""
         return self.text[1:-1].replace("``", "`") if self.text[0] == "`" else self.text
-
-
-def quoted(name: str) -> str:
-    """Return a name as an identifier in backticks."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def tokens(text: str) -> Iterator[Token]:

@@ -1,8 +1,8 @@
 """The record tables of the catalog: a topic or log files as a DataFrame, decoded by a schema registry.
 
 Rules: nothing is read to open a table: the schema of a topic is the newest one of its subject, and values of older
-schemas are resolved to it. A value that cannot be decoded is null and counted. A registry that does not answer fails
-the statement, since the columns of the table would be others without it.
+schemas are resolved to it. A value that cannot be decoded is null and counted. If the registry does not answer, the
+statement fails: without it the table would have other columns.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _MAX_AGE_MS = 30_000
 """Age of the list of topics at which it is requested again."""
 
 
-class Build(NamedTuple):
-    """How tables are opened for one planning of a statement.
+class OpenMode(NamedTuple):
+    """The mode in which tables are opened for one planning of a statement.
 
     `needs`: the columns and bounds to read; None: all columns. `is_draft`: values are not decoded, but columns have the
     types of decoded ones, by expressions through which Spark plans; only the plan is used. `is_counting`: undecodable
@@ -121,25 +121,25 @@ class RecordTables:
     def _is_case_sensitive(self) -> bool:
         return self._spark.conf.get("spark.sql.caseSensitive") == "true"
 
-    def open(self, uri: Uri, build: Build) -> RecordTable:
+    def open(self, uri: Uri, mode: OpenMode) -> RecordTable:
         """Open a topic or log files. Raises PipelineError, and Spark's own exceptions."""
         options = dict(self._options.source)
-        if build.needs is not None:
-            schema = columns_schema(build.needs.columns)
-            if build.needs.bounds != RecordBounds():
-                options["bounds"] = build.needs.bounds.to_text()
+        if mode.needs is not None:
+            schema = columns_schema(mode.needs.columns)
+            if mode.needs.bounds != RecordBounds():
+                options["bounds"] = mode.needs.bounds.to_text()
         else:
             schema = columns_schema(frozenset(self._columns()))
         cluster = self._cluster if uri.kind == TOPIC else None
         table = read_source(self._spark, uri, options, cluster, schema)
         plans = [plan for part in PARTS if part in table.columns and (plan := self._plan(uri, part)) is not None]
-        if build.is_draft:
+        if mode.is_draft:
             return RecordTable(_draft(table, plans), None, bool(plans))
         for plan in plans:
             table = formats.decode(table, plan, strict=False)
         bad = [plan.bad_column for plan in plans]
         marks = [name for plan in plans for name in plan.mark_columns(strict=False)]
-        if not bad or not build.is_counting or is_connected(self._spark):
+        if not bad or not mode.is_counting or is_connected(self._spark):
             return RecordTable(table.drop(*marks), None, bool(plans))
         observation = Observation(f"kt_{uri}")
         counts = [F.coalesce(F.sum(F.col(column).cast("long")), F.lit(0)).alias(column) for column in bad]
@@ -194,7 +194,7 @@ def _suggestion(name: str, names: set[str]) -> str:
 
 
 def _draft(table: DataFrame, plans: list[formats.Plan]) -> DataFrame:
-    """Return a table whose decoded columns have their types, but no meaning."""
+    """Return a table whose decoded columns have the right types and meaningless values."""
     for plan in plans:
         text = F.col(plan.part).cast("string")
         spark_type = plan.type or StringType()
@@ -210,7 +210,7 @@ class JsonText:
     """Decodes values of JSON Schema to their JSON text: Spark has no type for any JSON."""
 
     def start(self) -> ValueDecoder:
-        """Return the decoder of a value; it raises ValueError for bytes that are no JSON behind a schema ID."""
+        """Return the decoder of values; it raises ValueError for bytes that are not a schema ID and JSON."""
         return ValueDecoder(_json_text)
 
 

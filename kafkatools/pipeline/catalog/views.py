@@ -23,7 +23,7 @@ class View(NamedTuple):
 
 
 def _view(statement: Statement) -> View | str:
-    """Return the view of a statement, or why it is none."""
+    """Return the view that a statement creates, or the reason why it creates none."""
     try:
         command = command_of(statement.text)
     except PipelineError as error:
@@ -45,11 +45,11 @@ class ViewFile:
 
     @property
     def label(self) -> str:
-        """The path, for an error."""
+        """The name of the file in messages."""
         return self.path or "this session"
 
     def views(self) -> dict[str, View]:
-        """Return the views by name, without what `problems` reports."""
+        """Return the views by name; statements that `problems` reports are left out."""
         try:
             found = [view for one in self._statements() if isinstance(view := _view(one), View)]
         except PipelineError:
@@ -61,7 +61,7 @@ class ViewFile:
         return {other.lower(): view for other, view in self.views().items()}.get(name.lower())
 
     def problems(self) -> list[str]:
-        """Return a line for each statement that creates no view, or the one why the file cannot be read."""
+        """Return a line for each statement that creates no view, or one line if the file cannot be read."""
         try:
             statements = self._statements()
         except PipelineError as error:

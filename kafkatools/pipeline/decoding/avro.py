@@ -185,7 +185,7 @@ class AvroDecoder:
     """Decodes Avro values to the reader schema on the executors. With a registry, each value starts with the ID of its
     writer schema. Without one, the reader schema is also the writer schema, and a header with a schema ID is skipped if
     the value cannot be decoded with it. A registry that does not answer is asked again for a minute. `reader_id`: the
-    reader schema's ID, None for a file; values of later schemas have more fields if their schema has."""
+    reader schema's ID, None for a file; `has_more_fields` is about values of later schemas only."""
 
     def __init__(self, reader: RegisteredSchema, registry: SchemaRegistry | None, reader_id: int | None = None) -> None:
         self._reader = reader
@@ -249,8 +249,8 @@ class _Writers:
         return bool(self._wider) and schema_id(data) in self._wider
 
     def _fetch(self, number: int) -> RegisteredSchema | None:
-        """Fetch a schema. Tasks have no memory of schemas, so without patience the restart of a registry would end each
-        stream that reads at that moment."""
+        """Fetch a schema, for up to a minute if the registry does not answer. Each task fetches its schemas anew, so
+        otherwise the restart of a registry would end the streams that read at that moment."""
         started_ms = self._clock.now_ms()
         while True:
             try:

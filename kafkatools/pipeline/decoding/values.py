@@ -1,4 +1,4 @@
-"""What the decoders of Avro and Protobuf hand to the task that decodes a column."""
+"""The decoder of a column's values, as tasks get it from the Avro and Protobuf decoders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _has_none(data: bytes) -> bool:
 
 @dataclass(frozen=True)
 class ValueDecoder:
-    """Decodes values, one a call. `decode` raises ValueError for a value that cannot be decoded. `has_more_fields`
+    """Decodes one value at a call. `decode` raises ValueError for a value that cannot be decoded. `has_more_fields`
     returns whether a value that was decoded has fields that the column lacks, which are left out."""
 
     decode: Callable[[bytes], object]

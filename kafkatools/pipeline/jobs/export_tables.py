@@ -1,10 +1,10 @@
 """`export` on Spark into Delta and Iceberg tables: each round is one commit of the table.
 
 Rules: the table's property `kt.export` has the next offset of each partition and the ranges of the round that is being
-written, so it is set before the rows are. The commit of the rows has the id of the export and the number of the round.
-A run that finds a round in the property looks for its commit: if it is there the round is done, else the same ranges
-are written again. Delta also refuses a commit with a number that it has. The property's value is compressed and written
-in hexadecimal digits: Spark hides values of properties that look like a URL or a secret.
+written; it is set before the rows are written. The commit of the rows has the id of the export and the number of the
+round. A run that finds a round in the property looks for its commit: if there is one, the round is done, else the same
+ranges are written again. Delta also refuses a commit with a number that it has already. The property's value is
+compressed and written in hexadecimal digits: Spark hides values of properties that look like a URL or a secret.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from pyspark.sql import functions as f
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.identifiers import quoted
 from kafkatools.pipeline.jobs.export import shape_rows
 from kafkatools.pipeline.jobs.export_state import Export, Exported, export_identity, lost_ranges, next_ranges
 from kafkatools.pipeline.jobs.offsets import Ranges, offsets_of, read_ranges
 from kafkatools.pipeline.run.batch import unreadable
 from kafkatools.pipeline.run.session import is_connected
-from kafkatools.pipeline.sinks.merge import quoted, table_name
+from kafkatools.pipeline.sinks.merge import table_name
 from kafkatools.pipeline.sinks.table_versions import refresh, table_exists
 
 PROPERTY = "kt.export"
@@ -95,8 +96,8 @@ class TableState:
                 raise PipelineError(f"{self._export.sink} is an export with {name} {recorded.get(name)}, not {value}")
 
     def remaining_round(self, available: Ranges) -> Ranges:
-        """Return the ranges of a round that was begun and not finished, without deleted offsets; empty if its rows are
-        in the table, or if there is none."""
+        """Return the ranges of an unfinished round, without deleted offsets; empty if there is none, or if its rows are
+        in the table."""
         if self._ranges and self._rows_written() is not None:
             self._finish()
         starts = {

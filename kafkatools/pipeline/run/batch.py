@@ -70,7 +70,7 @@ class SourceResult:
     wider_keys: int | None = None
     wider_values: int | None = None
 
-    def take_metrics(self, metrics: Mapping[str, int | None]) -> None:
+    def set_counts(self, metrics: Mapping[str, int | None]) -> None:
         """Set the counts of keys and values from the metrics of the source's observation."""
         for kind in ("bad", "wider"):
             for part in ("key", "value"):
@@ -137,7 +137,7 @@ def run_once(
         for source, result in zip(pipeline.sources, sources, strict=True):
             observation = tables[source.name].observation
             if source.uri.is_kafka and observation is not None:
-                result.take_metrics(observed_metrics(spark, observation, console_output) or {})
+                result.set_counts(observed_metrics(spark, observation, console_output) or {})
         return RunResult(sources, str(sink.uri), rows, files)
 
 

@@ -5,8 +5,8 @@ metrics with the query's end, before the last reports are read. So a run has an 
 Spark's entries: a running execution whose nodes are the Kafka sources, updated while the reports arrive, and ended
 after the last one. It consists of the events that Spark's own executions post, so the REST API and event logs have it.
 
-Rules: Spark's classes for this are internal. Whatever they refuse leaves the run without metrics, and never fails it.
-Metrics of the driver are sums of updates, so updates are differences.
+Rules: Spark's classes for this are internal. If a call of them fails, the run has no metrics and goes on. Spark adds up
+the updates of a metric of the driver, so an update is a difference.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
 _METRICS = ("bytes read", "batches read", "records read", "damaged ranges")
 _FIRST_S, _LONGEST_SHARE = 1.0, 0.02
-"""Seconds to the first update; then 2% of the time so far, so that a long run has some hundred updates."""
+"""Seconds before the first update, and the share of the elapsed time between later ones: a long run has some
+hundred."""
 _EVENTS = "org.apache.spark.sql.execution.ui.SparkListener"
 
 
 class NewReports:
-    """The reports of one source, in a directory and those below it. Each counts once."""
+    """Reads the reports of one source, in a directory and the directories below it, each report once."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -98,8 +99,8 @@ def _is_shown(spark: SparkSession) -> bool:
 
 
 def _try(call: Callable[[], _Result]) -> _Result | None:
-    """Return the result of a call; None, with a line in the log, for a failure of Spark's classes, which differ between
-    versions, of a JVM that has ended, or of the storage of the reports."""
+    """Return the result of a call; None, with a line in the log, if it fails: Spark's classes differ between versions,
+    the JVM may have ended, and the storage of the reports may not answer."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

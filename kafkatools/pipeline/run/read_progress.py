@@ -1,9 +1,9 @@
 """How much of its sources a running query has read, from the plans and reports below its report directory.
 
 Workers of a Python data source cannot use Spark's accumulators. So the planner writes the size of its splits there
-(`write_plan`), and each reader the report of a split when it has ended. The name of a report has the range of its
-split, so the driver only lists names. This holds wherever the reports themselves arrive: in local sessions, and on
-clusters whose executors share the report directory.
+(`write_plan`), and a reader writes the report of a split at its end. The name of a report has the range of its split,
+so the driver only lists names. This works in local sessions, and on clusters whose executors share the report
+directory.
 
 Splits that are being read count nothing until they end, so all figures are lower bounds and the times estimates. A
 live topic is measured in offsets, since its bytes are known only when they have been fetched.
@@ -29,7 +29,7 @@ _LOCAL_MS, _REMOTE_MS = 400, 5000
 
 
 class ReadState(NamedTuple):
-    """What ended splits have read of a total, in BYTES or OFFSETS, after so many seconds of reading."""
+    """How much of a total the ended splits have read, in BYTES or OFFSETS, and the seconds since the first plan."""
 
     done: int
     total: int

@@ -1,9 +1,10 @@
 """Streams with a manifest, and the manifest of a stream that was killed.
 
-Rules: a stream writes its manifest when it ends. While it runs, the journal beside the manifest says where it began.
-The next start after a kill finds the journal, reads from the checkpoint which micro-batches were committed since, reads
-their records again for counts and checksums, and completes the manifest before the stream goes on. What cannot be
-counted any more is None: rows of a merge or a topic, and records that were deleted since.
+Rules: a stream writes its manifest when it ends. While it runs, the journal beside the manifest has the offsets at
+which it began. The next start after a kill finds the journal, reads from the checkpoint which micro-batches were
+committed since, reads their records again for counts and checksums, and completes the manifest before the stream goes
+on. What cannot be counted any more is None: the rows of a merge or of a topic, and the counts of records that were
+deleted since.
 """
 
 from __future__ import annotations
@@ -29,14 +30,12 @@ from kafkatools.pipeline.run.batch import (
     read_reported,
     reports_directory,
 )
-from kafkatools.pipeline.run.recorded_run import Recording, file_rows, manifest_content, read_again
+from kafkatools.pipeline.run.recorded_run import Recording, Tell, file_rows, manifest_content, read_again
 from kafkatools.pipeline.run.spec import Pipeline, Source
-from kafkatools.pipeline.run.stream import Following, Stopped, committed_files, partition_progress, run_stream
+from kafkatools.pipeline.run.stream import Stopped, StreamCallbacks, committed_files, partition_progress, run_stream
 from kafkatools.pipeline.run.stream_progress import SourceOffsets, StreamProgress
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.types import Journal, ManifestContent
-
-Tell = Callable[[str], object]
 
 
 def stream_recorded(
@@ -51,8 +50,7 @@ def stream_recorded(
     written at its next start. An existing manifest is continued, as the checkpoint is. Raises PipelineError; Stopped,
     after the manifest is written, on KeyboardInterrupt.
 
-    `on_rows_read` is called with the total number of rows read, `tell` with a line if a manifest has to be completed,
-    and as by `run_stream`.
+    `on_rows_read` and `tell` are the callbacks of `run_stream`; `tell` also gets a line if a manifest is completed.
     """
     path = pipeline.manifest
     assert path is not None
@@ -71,7 +69,7 @@ def stream_recorded(
             on_rows_read(count)
 
     try:
-        result = run_stream(spark, pipeline, show, Following(rows_read, tell))
+        result = run_stream(spark, pipeline, show, StreamCallbacks(rows_read, tell))
     except Stopped as stopped:
         recorder.end(stopped.result)
         raise
@@ -136,7 +134,7 @@ class _Recorder:
         records.write_whole(records.journal_path(self._path), self._journal)
 
     def note_beginning(self) -> None:
-        """Note where a new stream began, as soon as its first micro-batch is planned."""
+        """Add the first offsets of a new stream to the journal, as soon as its first micro-batch is planned."""
         if not self._journal or self._journal["starts"] is not None or self._journal["batch"] >= 0:
             return
         planned = self._progress.planned(0)
@@ -176,7 +174,7 @@ class _Recorder:
         return [file for file in files if file.path not in {*old, *(journal["files"] or ())}]
 
 
-class _Committed(NamedTuple):
+class _CommittedBatches(NamedTuple):
     """The last committed micro-batch of a stream that was killed, and the offsets of each source before and after it,
     empty if unknown."""
 
@@ -187,9 +185,9 @@ class _Committed(NamedTuple):
 
 def _committed(
     progress: StreamProgress, journal: Journal, pipeline: Pipeline, before: ManifestContent | None
-) -> _Committed | None:
-    """Return what a stream has committed since its journal. None if that is nothing, if Spark has deleted its offsets,
-    or if the manifest has it already, since the kill came after the manifest."""
+) -> _CommittedBatches | None:
+    """Return what a stream has committed since the journal was written. None if there is nothing, if Spark has deleted
+    the offsets, or if the kill came after the manifest, which then has them."""
     last = progress.last_committed()
     planned = progress.planned(last) if last > journal["batch"] else None
     if planned is None:
@@ -206,7 +204,7 @@ def _committed(
             partitions = offsets.setdefault(row["topic"], {})
             partitions[str(row["partition"])] = max(partitions.get(str(row["partition"]), 0), row["end_offset"])
         began.append(offsets)
-    committed = _Committed(last, began, planned.ends)
+    committed = _CommittedBatches(last, began, planned.ends)
     return committed if any(map(_ranges, committed.starts, committed.ends)) else None
 
 

@@ -54,9 +54,9 @@ class Damage:
 
 @dataclass
 class SplitReport:
-    """The report of a task on one split. `records` counts rows, `size_bytes` the bytes read, damaged ones of files
-    included. `batches` and `checksum` cover the valid batches that
-    may hold records within the query's bounds, control and aborted batches included. `start_offset` is the first offset
+    """The report of a task on one split. `records` counts rows, `size_bytes` the bytes read, in files with the damaged
+    ones. `batches` and `checksum` cover the valid batches that may hold records within the query's bounds, control and
+    aborted batches included. `start_offset` is the first offset
     of these batches, `end_offset` the one after their last; for a live topic, those of the split. Offsets of -1 mean
     none."""
 
@@ -117,13 +117,13 @@ def write_report(directory: str, report: SplitReport) -> None:
         raise PipelineError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
-def read_reports(directory: str, passed: set[str] | None = None) -> Iterator[SplitReport]:
+def read_reports(directory: str, seen: set[str] | None = None) -> Iterator[SplitReport]:
     """Yield the reports in a directory, sorted by file name; none if the directory does not exist. Reports whose file
-    names are in `passed` are passed over, and the names of the others are added to it. Raises PipelineError for a file
+    names are in `seen` are skipped, and the names of the others are added to it. Raises PipelineError for a file
     that is not a report or cannot be read."""
     if storage.kind_of(directory) is None:
         return
-    names = set() if passed is None else passed
+    names = set() if seen is None else seen
     for entry in storage.entries(directory):
         if not entry.name.endswith(_SUFFIX) or entry.name in names:
             continue

@@ -1,10 +1,10 @@
-"""Tells which brokers, schema registries and object stores do not answer while a pipeline runs: readers and sinks wait
-for them without a word.
+"""Report brokers, schema registries and object stores that do not answer while a pipeline runs: readers and sinks wait
+for them silently.
 
 A thread of the driver's process asks each service every two seconds, with connections of its own, so it is the same on
 every cluster and in every job. It knows whether a service answers the driver, not whether a task waits for it. Brokers
-are asked for their API versions, by the pipeline's own settings; of registries and object stores any HTTP response is
-an answer.
+are asked for their API versions, with the pipeline's own settings; any HTTP response of a registry or an object store
+is an answer.
 """
 
 from __future__ import annotations
@@ -43,35 +43,35 @@ _SOFTWARE = {"client_software_name": "kafkatools", "client_software_version": "1
 
 
 class Service(Protocol):
-    """Something that a pipeline needs. For one thread, except `interrupt`."""
+    """A part of a pipeline's surroundings that answers requests. For one thread, except `interrupt`."""
 
-    def silent(self) -> dict[str, str]:
-        """Ask, and return what does not answer: the reason by name, such as `Broker 127.0.0.1:9092`."""
+    def unavailable(self) -> dict[str, str]:
+        """Send requests and return the reasons of those without an answer, by name, such as `Broker 127.0.0.1:9092`."""
 
     def interrupt(self) -> None:
-        """Make `silent` return early. Callable from any thread."""
+        """Make `unavailable` return early. Callable from any thread."""
 
     def close(self) -> None:
         """Close the connections."""
 
 
-class Silences:
-    """Decides when to tell that something does not answer: after 10 s, again each minute, and when it answers again.
-    `advice` follows the first line of each name."""
+class Outages:
+    """Decides when to report that a service does not answer: after 10 s, again each minute, and when it answers again.
+    Each line of a wait ends with `advice`."""
 
     def __init__(self, advice: str) -> None:
         self._advice = advice
         self._since: dict[str, int] = {}
         self._next_ms: dict[str, int] = {}
 
-    def lines(self, silent: dict[str, str], now_ms: int) -> list[str]:
-        """Return the lines to print now, when `silent` is what does not answer."""
+    def lines(self, unavailable: dict[str, str], now_ms: int) -> list[str]:
+        """Return the lines to print now. `unavailable`: the reasons of what does not answer, by name."""
         lines = []
-        for name in [name for name in self._since if name not in silent]:
+        for name in [name for name in self._since if name not in unavailable]:
             since_ms = self._since.pop(name)
             if self._next_ms.pop(name) > _FIRST_MS:
                 lines.append(f"{name} answers again, after {(now_ms - since_ms) // 1000} s")
-        for name, reason in silent.items():
+        for name, reason in unavailable.items():
             waited_ms = now_ms - self._since.setdefault(name, now_ms)
             if waited_ms < self._next_ms.setdefault(name, _FIRST_MS):
                 continue
@@ -89,28 +89,28 @@ class Brokers:
         self._admin = AdminClient(bootstrap, {**settings, **limits}, clock)
         self._nodes: tuple[Node, ...] = ()
 
-    def silent(self) -> dict[str, str]:
-        """Return the brokers that do not answer; all bootstrap servers as one if the brokers are not known yet."""
+    def unavailable(self) -> dict[str, str]:
+        """Return the brokers that do not answer; the bootstrap servers as one name if the brokers are not known yet."""
         try:
             if not self._nodes:
                 self._nodes = describe_cluster(self._admin).nodes
             requests = [BrokerRequest(node.id, ApiKey.API_VERSIONS, _api_versions) for node in self._nodes]
             responses = self._admin.send_all(requests, self._admin.deadline_ms())
-            silent = {
+            unavailable = {
                 f"Broker {node.host}:{node.port}": str(response.error)
                 for node, response in zip(self._nodes, responses, strict=True)
                 if response.error is not None
             }
-            if not silent:
+            if not unavailable:
                 self._nodes = describe_cluster(self._admin).nodes
         except KafkaError as error:
             return {f"Broker {self._bootstrap}": str(error)}
         except Interrupted:
             return {}
-        return silent
+        return unavailable
 
     def interrupt(self) -> None:
-        """Make `silent` return early. Callable from any thread."""
+        """Make `unavailable` return early. Callable from any thread."""
         self._admin.interrupt()
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class WebService:
         self._url = url
         self._opener = build_opener(_NoRedirects)
 
-    def silent(self) -> dict[str, str]:
+    def unavailable(self) -> dict[str, str]:
         """Return its name with the reason if it does not answer."""
         try:
             self._opener.open(self._url, timeout=_TIMEOUT_MS / 1000).close()
@@ -157,14 +157,16 @@ class WebService:
         """Do nothing: each request has a connection of its own."""
 
 
-class Watched(NamedTuple):
-    """A service, and what a run does without it."""
+class WatchedService(NamedTuple):
+    """A service, and a text on what a run does without it."""
 
     service: Service
     advice: str
 
 
-def services_of(pipeline: Pipeline, hadoop: Callable[[str], str | None], environ: Mapping[str, str]) -> list[Watched]:
+def services_of(
+    pipeline: Pipeline, hadoop: Callable[[str], str | None], environ: Mapping[str, str]
+) -> list[WatchedService]:
     """Return the Kafka clusters, schema registries and object stores of a pipeline. `hadoop` returns a setting of
     Spark's Hadoop, None if it is not set; a store without an endpoint there or in `environ` is left out: it is
     Amazon's."""
@@ -180,14 +182,16 @@ def services_of(pipeline: Pipeline, hadoop: Callable[[str], str | None], environ
         advice = f"writing {sink.uri} waits at most {patience} (kafka.delivery.timeout.ms)"
         clusters.setdefault(sink.cluster.bootstrap, (sink.cluster, []))[1].append(advice)
     watched = [
-        Watched(Brokers(bootstrap, _admin_settings(cluster), SystemClock()), ", ".join(dict.fromkeys(advices)))
+        WatchedService(Brokers(bootstrap, _admin_settings(cluster), SystemClock()), ", ".join(dict.fromkeys(advices)))
         for bootstrap, (cluster, advices) in clusters.items()
     ]
     decodings = [decoding for source in pipeline.sources for decoding in (source.key, source.value) if decoding]
     for url in dict.fromkeys(decoding.registry for decoding in decodings if decoding.registry):
-        watched.append(Watched(WebService("Schema registry", url), "a task that needs a schema waits a minute for it"))
+        watched.append(
+            WatchedService(WebService("Schema registry", url), "a task that needs a schema waits a minute for it")
+        )
     for url in dict.fromkeys(_endpoints(pipeline, hadoop, environ)):
-        watched.append(Watched(WebService("Object store", url), "what is read from it or written there waits"))
+        watched.append(WatchedService(WebService("Object store", url), "reads and writes there wait"))
     return watched
 
 
@@ -227,8 +231,8 @@ def _endpoints(pipeline: Pipeline, hadoop: Callable[[str], str | None], environ:
 
 
 @contextlib.contextmanager
-def telling_silences(
-    watched: Sequence[Watched], tell: Callable[[str], object], clock: Clock | None = None
+def outage_notices(
+    watched: Sequence[WatchedService], tell: Callable[[str], object], clock: Clock | None = None
 ) -> Iterator[None]:
     """Call `tell` with a line, on another thread, while a service does not answer within this context."""
     if not watched:
@@ -247,16 +251,18 @@ def telling_silences(
         thread.join(_JOIN_S)
 
 
-def _watch(watched: Iterable[Watched], tell: Callable[[str], object], over: threading.Event, clock: Clock) -> None:
-    silences = [(service, Silences(advice)) for service, advice in watched]
+def _watch(
+    watched: Iterable[WatchedService], tell: Callable[[str], object], over: threading.Event, clock: Clock
+) -> None:
+    outages = [(service, Outages(advice)) for service, advice in watched]
     try:
         while not over.wait(POLL_S):
-            for service, times in silences:
-                silent = service.silent()
+            for service, outage in outages:
+                unavailable = service.unavailable()
                 if over.is_set():
                     break
-                for line in times.lines(silent, clock.now_ms()):
+                for line in outage.lines(unavailable, clock.now_ms()):
                     tell(line)
     finally:
-        for service, _ in silences:
+        for service, _ in outages:
             service.close()

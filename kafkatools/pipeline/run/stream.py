@@ -48,15 +48,17 @@ _POLL_S = 0.5
 _MODE = "outputmode"
 
 
-class Following(NamedTuple):
-    """What a stream reports while it runs: `on_rows_read` is called twice a second with the total number of rows read,
-    `tell` with a line once values cannot be decoded or have fields that the columns lack."""
+class StreamCallbacks(NamedTuple):
+    """Functions that a running stream calls: `on_rows_read` twice a second with the total number of rows read, `tell`
+    with a line once values cannot be decoded or have fields that the columns lack."""
 
     on_rows_read: Callable[[int], object]
     tell: Callable[[str], object]
 
 
-def run_stream(spark: SparkSession, pipeline: Pipeline, show: Show, follow: Following | None = None) -> RunResult:
+def run_stream(
+    spark: SparkSession, pipeline: Pipeline, show: Show, callbacks: StreamCallbacks | None = None
+) -> RunResult:
     """Run a streaming pipeline until it ends and return what it read and wrote. Raises PipelineError if the sink cannot
     be appended to or the query fails; BrokenPipeError if `show` fails with it.
 
@@ -81,9 +83,9 @@ def run_stream(spark: SparkSession, pipeline: Pipeline, show: Show, follow: Foll
             stop: KeyboardInterrupt | None = None
             try:
                 for _ in _counted(streaming_query, counts, broken_pipes):
-                    if follow is not None:
-                        follow.on_rows_read(counts.read)
-                        _tell_of_values(pipeline, counts, follow.tell)
+                    if callbacks is not None:
+                        callbacks.on_rows_read(counts.read)
+                        _tell_of_values(pipeline, counts, callbacks.tell)
             except KeyboardInterrupt as interrupt:
                 stop = interrupt
                 streaming_query.stop()
@@ -293,7 +295,7 @@ def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Co
     result.records = counts.read_of[at] if at < len(counts.read_of) else 0
     if source.uri.is_kafka and not result.partitions and at < len(counts.offsets):
         result.partitions = partition_progress(*counts.offsets[at])
-    result.take_metrics(metrics)
+    result.set_counts(metrics)
     for part in ("key", "value"):
         if getattr(source, part) is not None and not pipeline.strict and not metrics:
             setattr(result, f"bad_{part}s", 0)

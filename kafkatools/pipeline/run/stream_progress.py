@@ -1,9 +1,9 @@
 """What a stream has committed according to its checkpoint and its sink, for the manifest of a stream that was killed.
 
-Rules: Spark plans a micro-batch in `offsets/N` of the checkpoint and notes its end in `commits/N`. A batch with the
-second file is committed. Sinks with a log of their own (files, appends to Delta) skip a repeated batch that they have,
-without reading it, so for them the sink's log counts too. Any other repeated batch is read and counted again. Spark
-deletes all but the last hundred batches, so that the start of a stream has to be noted while it is there.
+Rules: Spark writes the plan of a micro-batch to `offsets/N` of the checkpoint and marks its end by `commits/N`: a batch
+with the second file is committed. Sinks with a log of their own (files, appends to Delta) skip a repeated batch that
+they have, without reading it, so for them the sink's log counts too. Any other repeated batch is read and counted
+again. Spark deletes all but the last hundred batches, so that the start of a stream has to be noted while it is there.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SourceOffsets = dict[str, dict[str, int]]
 _LOG_VERSION = "v1"
 _SINK_LOG = "_spark_metadata"
 _OTHER_COMMITS = 100
-"""How many commits of others are looked through in a Delta table for those of a stream."""
+"""How many commits of others may lie between those of a stream in a Delta table."""
 
 
-class Planned(NamedTuple):
+class BatchOffsets(NamedTuple):
     """The end offsets of a micro-batch for each source of the pipeline, and where the stream began, which only the
     first batch has. A source that is no topic has no offsets: its entry is empty."""
 
@@ -57,18 +57,18 @@ class StreamProgress:
         """Return the number of the last micro-batch that will not be read again, -1 if there is none."""
         return max([*self._numbers("commits"), self._last_of_sink()], default=-1)
 
-    def planned(self, number: int) -> Planned | None:
+    def planned(self, number: int) -> BatchOffsets | None:
         """Return the offsets of a micro-batch; None if Spark has deleted them, or writes a format unknown here."""
         text = self._checkpoint.read_text(f"offsets/{number}")
         lines = [] if text is None else text.splitlines()
         if len(lines) < 2 or lines[0] != _LOG_VERSION:
             return None
         values = [_parsed(line) for line in lines[2:]]
-        return Planned([_offsets(value) for value in values], [_beginning(value) for value in values])
+        return BatchOffsets([_offsets(value) for value in values], [_beginning(value) for value in values])
 
     def rows_written(self, first: int, last: int) -> int | None:
         """Return how many rows the micro-batches from `first` to `last` have appended to a table, by its commits. None
-        if they do not tell: for merges, for other sinks, and if the table has forgotten one of them."""
+        if unknown: for merges, for other sinks, and if the table no longer lists one of the commits."""
         sink, query_id = self._pipeline.sink, self._query_id()
         if sink.merge_by or not sink.uri.is_table or query_id is None:
             return None
@@ -101,7 +101,7 @@ class StreamProgress:
         return None if text is None else str(json.loads(text)["id"])
 
     def _commits(self, batches: int) -> DataFrame | None:
-        """Return `query`, `batch` and `rows` of the last micro-batches that the table knows, of other streams too; at
+        """Return `query`, `batch` and `rows` of the last micro-batches that the table lists, of other streams too; at
         least `batches` of this one unless others commit to it. None without a table."""
         uri = self._pipeline.sink.uri
         if not table_exists(self._spark, uri):

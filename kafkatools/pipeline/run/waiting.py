@@ -1,5 +1,5 @@
-"""Tells while Spark's jobs wait for executors, and when executors are lost or tasks fail: Spark itself says so only in
-its log.
+"""Report that Spark's jobs wait for executors, that executors are lost and that tasks fail: Spark itself writes that
+only to its log.
 
 A thread looks every second whether a stage is active of which no task runs, which executors are registered, and how
 many tasks of each stage have failed. It belongs to one SparkContext and ends with it.
@@ -75,8 +75,8 @@ class Losses:
         return [*self._failed]
 
     def lines(self, executors: frozenset[str], failed_tasks: Mapping[int, int], active: Collection[int]) -> list[str]:
-        """Return the lines to tell. `failed_tasks` has the number of failed tasks of each stage that is or was active.
-        Executors that leave while no stage is active are not lost to anyone."""
+        """Return the lines to report. `failed_tasks` has the number of failed tasks of each stage that is or was
+        active. An executor that leaves while no stage is active has no tasks, so it is not reported."""
         lost = sorted(self._executors - executors) if active else []
         lines = [f"Lost executor {address}: Spark repeats its tasks on another" for address in lost]
         count = sum(max(failed - self._failed.get(stage, 0), 0) for stage, failed in failed_tasks.items())

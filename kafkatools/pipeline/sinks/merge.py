@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.identifiers import quoted
 from kafkatools.pipeline.run.session import is_connected
 from kafkatools.pipeline.run.spec import Sink
 from kafkatools.pipeline.sinks.table_versions import refresh, table_exists
@@ -137,10 +138,6 @@ def merge_statement(sink: Sink, columns: Sequence[str]) -> str:
 def table_name(uri: uris.Uri) -> str:
     """Return the name of a table in SQL."""
     return uri.target if uri.kind == uris.ICEBERG else f"delta.{quoted(uris.path_of(uri))}"
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _create(sink: Sink, rows: DataFrame) -> None:

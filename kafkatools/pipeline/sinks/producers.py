@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from kafkatools.core.errors import InvalidTransactionTimeout, KafkaError
 from kafkatools.core.producer.producer import Producer
-from kafkatools.pipeline.errors import PipelineError, brokers_away
+from kafkatools.pipeline.errors import PipelineError, unreachable_brokers_hint
 
 _CLOSE_AFTER_FAILURE_MS = 1000
 _TIMEOUT_REFUSED = " Set kafka.transaction.timeout.ms to at most the broker's limit; the default is 900000."
@@ -26,6 +26,8 @@ def closing_producer(settings: Mapping[str, str]) -> Iterator[Producer]:
             producer.close(_CLOSE_AFTER_FAILURE_MS)
         if isinstance(error, KafkaError):
             hint = _TIMEOUT_REFUSED if isinstance(error.__cause__, InvalidTransactionTimeout) else ""
-            raise PipelineError(f"kt sink: {error.name}: {error}{hint}{brokers_away(error, settings)}") from error
+            raise PipelineError(
+                f"kt sink: {error.name}: {error}{hint}{unreachable_brokers_hint(error, settings)}"
+            ) from error
         raise
     producer.close()

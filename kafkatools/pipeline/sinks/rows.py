@@ -10,7 +10,7 @@ import pyarrow as pa
 from kafkatools.core.producer.futures import RecordMetadata, RowsRun
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
-from kafkatools.pipeline.errors import PipelineError, brokers_away
+from kafkatools.pipeline.errors import PipelineError, unreachable_brokers_hint
 from kafkatools.pipeline.sinks.columns import Target, has_headers, row_columns, sink_rows, split_by_target
 from kafkatools.pipeline.sinks.options import SinkOptions
 from kafkatools.pipeline.sinks.producers import closing_producer
@@ -87,5 +87,5 @@ class RowSender:
         place = topic if partition < 0 else f"{topic}-{partition}"
         which = "a record was" if failed == 1 else f"{failed} records were"
         name = getattr(error, "name", type(error).__name__)
-        end = brokers_away(error, self._settings)
-        raise PipelineError(f"kt sink: {which} not written to {place}: {name}: {error}{end}") from error
+        hint = unreachable_brokers_hint(error, self._settings)
+        raise PipelineError(f"kt sink: {which} not written to {place}: {name}: {error}{hint}") from error

@@ -4,8 +4,8 @@ A header of magic 2 has the number of records, the first and the last offset, th
 there are as many records as offsets, no compaction has removed one, and each offset and sequence number is known. The
 timestamps are known if the broker set them (LogAppendTime). Keys, values and headers of records are never known.
 
-The callers have verified the checksums and have left out control batches. A count that the batch cannot hold is not
-believed: such a batch is decoded, and its damage found.
+The callers have verified the checksums and have left out control batches. A batch that is too small for its number of
+records is decoded, which finds the damage.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kafkatools.core.log.reading import header_columns as table
 from kafkatools.core.records.batch import MINIMUM_RECORD_SIZE
 from kafkatools.core.records.layout import HEADER_SIZE, TIMESTAMP_TYPE_BIT
 from kafkatools.pipeline.sources.record_bounds import MAX_LONG, RecordBounds
 from kafkatools.tools.arrow.columns import HeaderChunk, Longs
 
-_BASE_OFFSET, _SIZE, _MAGIC, _ATTRIBUTES, _LAST_DELTA, _MAX_TIMESTAMP, _COUNT = 1, 2, 3, 6, 7, 9, 13
 _CODEC = 7
 _LAST_CODEC = 4
 _LARGEST_RATIO = 1024
@@ -39,7 +39,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class HeaderRows:
-    """Selects the batches whose rows the headers determine, for columns and bounds, and makes the chunks of them."""
+    """Selects the batches whose rows the headers determine, for columns and bounds, and makes chunks of their rows."""
 
     def __init__(self, columns: Iterable[str], bounds: RecordBounds) -> None:
         names = frozenset(name.lower() for name in columns)
@@ -49,15 +49,14 @@ class HeaderRows:
         self._needs_times = not names.isdisjoint(_OF_TIMES) or bounds.has_timestamps
 
     def select(self, headers: Longs, candidates: Mask, *, is_first: bool) -> Mask:
-        """Return a mask of those candidates whose rows the headers determine. `is_first`: no rows come before. Of
-        the batches with gaps, the first and the last one are decoded, so that the offsets of the first and the last
-        row are exact."""
+        """Return a mask of those candidates whose rows the headers determine. `is_first`: no rows come before. The
+        first and the last batch with gaps are decoded, so that the offsets of the first and the last row are exact."""
         if not self._is_possible:
             return np.zeros(len(headers), np.bool_)
-        counts, attributes = headers[:, _COUNT], headers[:, _ATTRIBUTES]
-        codecs, offsets = attributes & _CODEC, headers[:, _LAST_DELTA] + 1
-        room = (headers[:, _SIZE] - HEADER_SIZE) * np.where(codecs == 0, 1, _LARGEST_RATIO) // MINIMUM_RECORD_SIZE
-        selected: Mask = candidates & (headers[:, _MAGIC] == 2) & (codecs <= _LAST_CODEC)
+        counts, attributes = headers[:, table.COUNT], headers[:, table.ATTRIBUTES]
+        codecs, offsets = attributes & _CODEC, headers[:, table.LAST_DELTA] + 1
+        room = (headers[:, table.SIZE] - HEADER_SIZE) * np.where(codecs == 0, 1, _LARGEST_RATIO) // MINIMUM_RECORD_SIZE
+        selected: Mask = candidates & (headers[:, table.MAGIC] == 2) & (codecs <= _LAST_CODEC)
         selected &= (counts >= 0) & (counts <= np.minimum(room, offsets))
         if self._needs_times:
             selected &= attributes & TIMESTAMP_TYPE_BIT != 0
@@ -65,9 +64,9 @@ class HeaderRows:
         if self._needs_offsets:
             selected &= is_certain
             return selected
-        starts = headers[:, _BASE_OFFSET]
+        starts = headers[:, table.BASE_OFFSET]
         is_within = (starts >= self._bounds.start_offset) & (starts + offsets <= self._bounds.end_offset)
-        with_rows = np.flatnonzero(selected & is_within & (counts > 0) & self._is_in_time(headers))
+        with_rows = np.flatnonzero(selected & is_within & (counts > 0) & self._within_timestamps(headers))
         if len(with_rows):
             is_within[with_rows[-1]] = False
             if is_first:
@@ -75,9 +74,9 @@ class HeaderRows:
         selected &= is_certain | is_within
         return selected
 
-    def _is_in_time(self, headers: Longs) -> Mask:
+    def _within_timestamps(self, headers: Longs) -> Mask:
         """Return a mask of the batches with LogAppendTime whose timestamp is within the bounds."""
-        times = headers[:, _MAX_TIMESTAMP]
+        times = headers[:, table.MAX_TIMESTAMP]
         mask: Mask = times >= self._bounds.start_timestamp_ms
         if self._bounds.end_timestamp_ms < MAX_LONG:
             mask &= times < self._bounds.end_timestamp_ms
@@ -104,10 +103,10 @@ class HeaderRows:
     def _rows_within(self, headers: Longs) -> tuple[Longs, Longs]:
         """Return the first offset and the number of records within the bounds of each selected batch. A batch that is
         partly outside has a record for each offset, or none."""
-        bounds, counts = self._bounds, headers[:, _COUNT]
-        starts = headers[:, _BASE_OFFSET]
+        bounds, counts = self._bounds, headers[:, table.COUNT]
+        starts = headers[:, table.BASE_OFFSET]
         firsts = np.maximum(starts, bounds.start_offset)
         ends = np.minimum(starts + counts, bounds.end_offset)
-        is_whole = (firsts == starts) & (starts + headers[:, _LAST_DELTA] < bounds.end_offset)
+        is_whole = (firsts == starts) & (starts + headers[:, table.LAST_DELTA] < bounds.end_offset)
         within = np.where(is_whole, counts, np.maximum(ends - firsts, 0))
-        return firsts, within * self._is_in_time(headers) if bounds.has_timestamps else within
+        return firsts, within * self._within_timestamps(headers) if bounds.has_timestamps else within

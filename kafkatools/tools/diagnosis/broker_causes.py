@@ -24,8 +24,8 @@ _Keys = frozenset[TopicPartition]
 
 def _suffering(obs: Observations, broker: int, served: _Keys = frozenset()) -> list[PartitionView]:
     """Return the partitions of the subject that lack this broker: as leader, or also in the ISR. `served` are those
-    that it serves nevertheless. A broker that described the topics may not know yet of a replica that the controller
-    adds."""
+    that it serves nevertheless. A replica that is being added counts too: the broker that described the topic may not
+    list it among the replicas yet."""
     only_offline = obs.subject.kind in (GROUP, TRANSACTION)
     return [
         part

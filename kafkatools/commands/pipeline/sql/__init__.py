@@ -1,4 +1,4 @@
-"""kt pipeline sql: Spark SQL over a cluster, of which each topic is a table.
+"""kt pipeline sql: Spark SQL over a cluster, in which each topic is a table.
 
 `shell` runs statements, `prompt` reads them from a terminal.
 """
@@ -59,7 +59,7 @@ def run(console: Console, args: Args) -> ExitStatus:
             from kafkatools.commands.pipeline.sql.prompt import run_prompt
 
             return run_prompt(console, shell)
-        for statement in _lines(console.stdin) if requested is None else requested:
+        for statement in _statements_of(console.stdin) if requested is None else requested:
             status = shell.run(statement)
             if status is not ExitStatus.OK:
                 return status
@@ -82,7 +82,7 @@ def _requested(args: Args) -> list[Statement] | None:
     return statements
 
 
-def _lines(stdin: BinaryIO) -> Iterator[Statement]:
+def _statements_of(stdin: BinaryIO) -> Iterator[Statement]:
     """Yield the statements of stdin, each as soon as its semicolon is read."""
     rest, line_number = "", 1
     for line in stdin:

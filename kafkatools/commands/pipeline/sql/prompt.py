@@ -13,8 +13,9 @@ from kafkatools.commands.pipeline.sql.shell import Shell
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.pipeline.catalog.catalog import Catalog
-from kafkatools.pipeline.catalog.statements import Statement, quoted, split, tokens
+from kafkatools.pipeline.catalog.statements import Statement, split, tokens
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.identifiers import quoted
 
 _PROMPT = "sql> "
 _CONTINUED = "  -> "

@@ -52,7 +52,7 @@ class Shell:
         return ExitStatus.OK
 
     def _run(self, text: str) -> int | None:
-        """Run a statement and return the number of its rows; None if it has none by its kind."""
+        """Run a statement and return the number of its rows; None for a statement that returns no rows."""
         prepared = self.catalog.prepare(text, is_counting=True)
         count = None if prepared.frame is None else self._print(prepared.frame)
         if prepared.note:
@@ -82,7 +82,7 @@ class Shell:
     # -- Errors --
 
     def _report(self, error: Exception, statement: Statement) -> ExitStatus | None:
-        """Print an error of a statement. Returns the status, None for an error that is none of the statement."""
+        """Print the error of a statement. Returns the status; None, without a line, if the error has another cause."""
         from pyspark.errors import PySparkException
 
         if isinstance(error, PipelineError):
@@ -109,10 +109,10 @@ class Shell:
             self._console.error(str(error), kind, exit=int(status), line_number=line, position=error.column)
             return
         self._console.error(f"{error} ({file}line {line}, position {error.column})")
-        self._console.error_lines(marked(statement.text, error.line, error.column, self._console.width))
+        self._console.error_lines(line_with_caret(statement.text, error.line, error.column, self._console.width))
 
 
-def marked(text: str, line: int, column: int, width: int) -> str:
+def line_with_caret(text: str, line: int, column: int, width: int) -> str:
     """Return a line of SQL, or the part of it that fits a width, with a caret below a column; both count from 1."""
     lines = text.split("\n")
     source = lines[line - 1].replace("\t", " ") if line <= len(lines) else ""

@@ -24,7 +24,8 @@ import pyarrow as pa
 from kafkatools.core.consumer.fetcher import FetchedBatches
 from kafkatools.core.consumer.range_reader import RangeLost, RangeReader
 from kafkatools.core.errors import KafkaError
-from kafkatools.pipeline.errors import PipelineError, brokers_away
+from kafkatools.core.log.reading import header_columns
+from kafkatools.pipeline.errors import PipelineError, unreachable_brokers_hint
 from kafkatools.pipeline.run.reports import RECORDS, SplitReport, write_report
 from kafkatools.pipeline.sources.arrow_rows import ArrowRows
 from kafkatools.pipeline.sources.live.batches import AbortedTransactions, BatchWalk, Markers, Run
@@ -34,7 +35,6 @@ from kafkatools.pipeline.sources.live.options import SourceOptions
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
 _log = logging.getLogger(__name__)
-_BASE_OFFSET = 1
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
                 _log.warning("%s", loss)
                 start = loss.resume_at
     except KafkaError as error:
-        end = brokers_away(error, task.options.settings)
-        raise PipelineError(f"{split.topic}-{split.partition}: {error}{end}") from error
+        hint = unreachable_brokers_hint(error, task.options.settings)
+        raise PipelineError(f"{split.topic}-{split.partition}: {error}{hint}") from error
     if task.options.report_path is not None:
         write_report(task.options.report_path, report)
 
@@ -174,7 +174,7 @@ def _add(rows: ArrowRows, run: Run, has_positions: bool, *, decodes_records: boo
             _decode(rows, run._replace(first=run.first + first, stop=run.first + stop), has_positions)
             continue
         states = None if run.transactions is None else run.transactions[run.first + first : run.first + stop]
-        yield from rows.add_headers(headers[first:stop], headers[first:stop, _BASE_OFFSET], states)
+        yield from rows.add_headers(headers[first:stop], headers[first:stop, header_columns.BASE_OFFSET], states)
 
 
 def _decode(rows: ArrowRows, run: Run, has_positions: bool) -> None:

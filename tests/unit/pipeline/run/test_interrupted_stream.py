@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 from kafkatools.pipeline.run.recorded_stream import _committed
 from kafkatools.pipeline.run.spec import Pipeline, Sink, Source
-from kafkatools.pipeline.run.stream_progress import Planned, _beginning, _offsets
+from kafkatools.pipeline.run.stream_progress import BatchOffsets, _beginning, _offsets
 from kafkatools.pipeline.uris import Uri
 
 PIPELINE = Pipeline((Source("input", Uri("topic", "t")),), Sink(Uri("delta", "/table")), is_streaming=True)
@@ -26,10 +26,10 @@ class Checkpoint:
     def last_committed(self) -> int:
         return self.last
 
-    def planned(self, number: int) -> Planned | None:
+    def planned(self, number: int) -> BatchOffsets | None:
         if number == 0:
-            return Planned([_offsets(FIRST)], [_beginning(FIRST)]) if self.has_first else None
-        return Planned([{"t": {"0": 30, "1": 5}}], [{}])
+            return BatchOffsets([_offsets(FIRST)], [_beginning(FIRST)]) if self.has_first else None
+        return BatchOffsets([{"t": {"0": 30, "1": 5}}], [{}])
 
 
 def missing(checkpoint: Checkpoint, batch: int, starts: Any, end: int | None = None) -> tuple[int, Any, Any] | None:

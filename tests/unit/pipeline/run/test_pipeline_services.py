@@ -16,13 +16,13 @@ from support.waiting import eventually
 import kafkatools
 from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.run import services
-from kafkatools.pipeline.run.services import Brokers, Silences, Watched, WebService, services_of, telling_silences
+from kafkatools.pipeline.run.services import Brokers, Outages, WatchedService, WebService, outage_notices, services_of
 from kafkatools.pipeline.run.spec import pipeline_from
 from kafkatools.pipeline.uris import Cluster
 
 
 def test_silence_is_told_after_ten_seconds_each_minute_and_at_its_end() -> None:
-    silences = Silences("reading topic:t waits")
+    silences = Outages("reading topic:t waits")
     reason = {"Broker b:1": "no answer"}
     told = {now: silences.lines(reason, now * 1000) for now in range(0, 140, 2)}
     assert {now: lines for now, lines in told.items() if lines} == {
@@ -41,28 +41,28 @@ def test_a_broker_that_hangs_and_one_that_is_killed_are_named(monkeypatch: pytes
     with kafkatools.EmbeddedBroker() as broker:
         brokers = Brokers(broker.bootstrap, {}, SystemClock())
         try:
-            eventually(lambda: brokers.silent() == {})
+            eventually(lambda: brokers.unavailable() == {})
             os.kill(broker.pid, signal.SIGSTOP)
-            assert brokers.silent().keys() == {f"Broker {broker.bootstrap}"}
+            assert brokers.unavailable().keys() == {f"Broker {broker.bootstrap}"}
             os.kill(broker.pid, signal.SIGCONT)
-            eventually(lambda: brokers.silent() == {})
+            eventually(lambda: brokers.unavailable() == {})
             broker.kill()
-            assert brokers.silent().keys() == {f"Broker {broker.bootstrap}"}
+            assert brokers.unavailable().keys() == {f"Broker {broker.bootstrap}"}
             broker.start()
-            eventually(lambda: brokers.silent() == {})
+            eventually(lambda: brokers.unavailable() == {})
         finally:
             brokers.close()
 
 
 def test_a_web_service_answers_with_any_response_and_not_by_its_port_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(lambda request: Answer(401, "{}")) as server:
-        assert WebService("Schema registry", server.url).silent() == {}
+        assert WebService("Schema registry", server.url).unavailable() == {}
     refused = WebService("Schema registry", server.url)
-    assert refused.silent() == {f"Schema registry {server.url}": "Connection refused"}
+    assert refused.unavailable() == {f"Schema registry {server.url}": "Connection refused"}
     monkeypatch.setattr(services, "_TIMEOUT_MS", 100)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert WebService("Object store", url).silent() == {f"Object store {url}": "no answer within 0.1 s"}
+        assert WebService("Object store", url).unavailable() == {f"Object store {url}": "no answer within 0.1 s"}
 
 
 def test_lines_are_told_while_the_context_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_lines_are_told_while_the_context_lasts(monkeypatch: pytest.MonkeyPatch)
     class Away:
         is_closed = False
 
-        def silent(self) -> dict[str, str]:
+        def unavailable(self) -> dict[str, str]:
             clock.advance_ms(4000)
             return {"Broker b:1": "gone"}
 
@@ -83,7 +83,7 @@ def test_lines_are_told_while_the_context_lasts(monkeypatch: pytest.MonkeyPatch)
             self.is_closed = True
 
     away, lines = Away(), list[str]()
-    with telling_silences([Watched(away, "advice")], lines.append, clock):
+    with outage_notices([WatchedService(away, "advice")], lines.append, clock):
         eventually(lambda: len(lines) == 2)
     assert lines[0] == "Waiting for broker b:1 for 12 s: gone; advice"
     assert away.is_closed

@@ -31,6 +31,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import 
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic, Producer
+from kafkatools.core.broker.coordinators.groups.replaced_values import Progress
 from kafkatools.core.broker.coordinators.groups.replicated_groups import ReplicatedGroups
 from kafkatools.core.broker.coordinators.groups.requests import (
     Fields,
@@ -50,7 +51,6 @@ from kafkatools.core.broker.coordinators.groups.streams.groups import HeartbeatR
 from kafkatools.core.broker.coordinators.groups.streams.heartbeats import StreamsHeartbeat
 from kafkatools.core.broker.coordinators.groups.streams.settings import StreamsGroupSettings
 from kafkatools.core.broker.coordinators.groups.transactional_offsets import write_pending
-from kafkatools.core.broker.coordinators.groups.unreplicated import Progress
 from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataImage
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.server.timer import Timer

@@ -13,8 +13,8 @@ from itertools import accumulate
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.replaced_offsets import ReplacedOffsets
+from kafkatools.core.broker.coordinators.groups.replaced_values import Progress
 from kafkatools.core.broker.coordinators.groups.transactional_offsets import PendingOffsets
-from kafkatools.core.broker.coordinators.groups.unreplicated import Progress
 
 Place = tuple[str, int]
 

@@ -11,7 +11,7 @@ from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
-from kafkatools.core.broker.coordinators.groups.unreplicated import Progress
+from kafkatools.core.broker.coordinators.groups.replaced_values import Progress
 from kafkatools.core.broker.coordinators.internal_topic import (
     InternalTopic,
     Record,

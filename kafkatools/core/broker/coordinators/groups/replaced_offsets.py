@@ -1,7 +1,7 @@
 """The values that committed offsets had before changes above the high watermark.
 
 A group has its current offsets, and for each of its batches above the high watermark the values that the batch replaced
-(`Unreplicated`).
+(`ReplacedValues`).
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
-from kafkatools.core.broker.coordinators.groups.unreplicated import Progress, Unreplicated
+from kafkatools.core.broker.coordinators.groups.replaced_values import Progress, ReplacedValues
 
 Place = tuple[str, int]
 Values = dict[Place, CommittedOffset | None]
 
 
 class ReplacedOffsets:
-    """Replaced values by group and batch. None stands for no offset. `progress` as in `Unreplicated`."""
+    """Replaced values by group and batch. None stands for no offset. `progress` as in `ReplacedValues`."""
 
     def __init__(self, progress: Callable[[str], Progress] | None = None) -> None:
-        self._batches: Unreplicated[Values] = Unreplicated(progress)
+        self._batches: ReplacedValues[Values] = ReplacedValues(progress)
 
     @property
     def batches(self) -> int:

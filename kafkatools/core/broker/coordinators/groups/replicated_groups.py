@@ -1,7 +1,7 @@
 """Groups as of the high watermark of their partition of `__consumer_offsets`.
 
-ListGroups, the describing requests and OffsetFetch without stable offsets read groups there. A change that is not
-replicated yet leaves a copy of the group as it was before (`Unreplicated`). Rules:
+ListGroups, the describing requests and OffsetFetch without stable offsets read them. A change that is not
+replicated yet leaves a copy of the group as it was before (`ReplacedValues`). Rules:
 - Of a classic group only the creation and the deletion count, as in Apache Kafka: its state is always the newest one.
 - At most `MAX_STATES` copies of a group are kept, the newest ones: with more changes above the high watermark than
   that, the group is shown as it was before the oldest of these.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.classic.group import Group
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
-from kafkatools.core.broker.coordinators.groups.unreplicated import Progress, Unreplicated
+from kafkatools.core.broker.coordinators.groups.replaced_values import Progress, ReplacedValues
 
 MAX_STATES = 16
 
@@ -27,7 +27,7 @@ class ReplicatedGroups:
 
     def __init__(self, groups: Mapping[str, AnyGroup], progress: Callable[[str], Progress] | None) -> None:
         self._groups = groups
-        self._states: Unreplicated[AnyGroup | None] = Unreplicated(progress, MAX_STATES)
+        self._states: ReplacedValues[AnyGroup | None] = ReplacedValues(progress, MAX_STATES)
 
     @property
     def copies(self) -> int:

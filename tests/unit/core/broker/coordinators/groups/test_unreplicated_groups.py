@@ -18,8 +18,8 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_changes import G
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
 from kafkatools.core.broker.coordinators.groups.replaced_offsets import ReplacedOffsets
+from kafkatools.core.broker.coordinators.groups.replaced_values import Progress
 from kafkatools.core.broker.coordinators.groups.replicated_groups import MAX_STATES, ReplicatedGroups
-from kafkatools.core.broker.coordinators.groups.unreplicated import Progress
 
 
 class Cluster:

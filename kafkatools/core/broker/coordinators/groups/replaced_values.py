@@ -1,9 +1,8 @@
-"""What the batches above the high watermark replaced, by group: the part that `ReplicatedGroups` and `ReplacedOffsets`
-share.
+"""The values that batches above the high watermark replaced, by group, for `ReplicatedGroups` and `ReplacedOffsets`.
 
 Apache Kafka keeps the state of the group coordinator in timeline collections and reads it at the last committed offset.
-Here a batch leaves what it replaced until it is replicated. Usually no such batch exists, and nothing is kept. Each
-batch examines the values of other groups too, so that values do not pile up where nobody reads them.
+Here the value that a batch replaced is kept until the batch is replicated. Usually there is no such batch. Each batch
+also drops replicated values of other groups, so that they do not pile up where nobody reads them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 Value = TypeVar("Value")
 _SWEPT = 2
-"""Groups whose values a batch examines: more than the one that it adds."""
+"""Number of groups whose values a batch examines: more than the one that it adds."""
 
 
 class Progress(NamedTuple):
@@ -24,7 +23,7 @@ class Progress(NamedTuple):
     high_watermark: int
 
 
-class Unreplicated(Generic[Value]):
+class ReplacedValues(Generic[Value]):
     """Replaced values by group and by end offset of the batch that replaced them. `progress` returns the replication
     progress of a group's partition. Without it every batch counts as replicated. At most `limit` batches of a group are
     kept, the newest ones; None keeps all."""
@@ -58,8 +57,8 @@ class Unreplicated(Generic[Value]):
         return end
 
     def keep(self, group_id: str, end: int, value: Value) -> Value:
-        """Keep the value that the batch ending at offset `end` replaced, and return it; the one that is kept already if
-        there is one. Batches come in log order."""
+        """Keep the value that the batch ending at offset `end` replaced, and return it; return the kept value if there
+        is one already. Batches come in log order."""
         batches = self._groups.setdefault(group_id, {})
         kept = batches.setdefault(end, value)
         if self._limit is not None and len(batches) > self._limit:
@@ -80,7 +79,7 @@ class Unreplicated(Generic[Value]):
         for group_id in [group_id for group_id in self._groups if is_released(group_id)]:
             del self._groups[group_id]
 
-    def take_over(self, other: Unreplicated[Value]) -> None:
+    def take_over(self, other: ReplacedValues[Value]) -> None:
         """Add the replaced values of loaded groups."""
         self._groups.update(other._groups)
 
