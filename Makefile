@@ -67,7 +67,7 @@ tools: $(STAMP)
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
 # What one runs after each change: units and commands, in the processes of the tests and with tests of at most five seconds. They wait two thirds of the time.
-# Files that it leaves out as a whole are not even imported.
+# Test files of which it leaves out all tests are not imported.
 QUICK_WORKERS ?= 6
 QUICK_IGNORED = $(shell grep -lrE '^pytestmark = .*(slow|real_kafka|processes)' tests/unit tests/cli --include='*.py')
 quick: setup
@@ -206,7 +206,7 @@ mutation: setup
 	nice $(BIN)/python .ci/mutation $(MUTATION_ARGS)
 
 # These stages of `make test`, in which every process that a test starts measures the lines and branches that it runs, then a table by area and by module.
-# The second is for the kernels, whose compiled form cannot be measured. Tests that fail here and nowhere else, for they take twice the time, still count.
+# The second is for the kernels, whose compiled form cannot be measured. Tests take twice as long; what a test ran that times out here still counts.
 COVERAGE_STAGES ?= test-small test-pure test-large
 coverage: setup tools
 	rm -rf build/coverage

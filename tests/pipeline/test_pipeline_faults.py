@@ -4,7 +4,6 @@ record once, each wait told, and a Ctrl-C that ends them while nothing answers."
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import pathlib
@@ -18,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.avro_values import registered_value
 from support.kt import run_kt
 from support.schema_registry import Answer, Request, serving
 from support.waiting import eventually
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytest.importorskip("pyspark")
-fastavro = pytest.importorskip("fastavro")
+pytest.importorskip("fastavro")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 PATIENCE_S = 600.0
@@ -44,12 +44,6 @@ OLD = record(NOTE)
 WIDER = record(NOTE, {"name": "price", "type": ["null", "double"], "default": None})
 NARROWER = record()
 """The second schema adds the field `price`, the third one removes both."""
-
-
-def encoded(number: int, schema: Any, value: Any) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
-    return b"\0" + number.to_bytes(4, "big") + out.getvalue()
 
 
 class Registry:
@@ -128,7 +122,7 @@ class Place:
         with kafkatools.Producer(bootstrap_servers=self.broker.bootstrap) as producer:
             for _ in range(20):
                 order = {"id": len(self.expected), **value}
-                producer.send("orders", encoded(number, schema, order), partition=order["id"] % 2)
+                producer.send("orders", registered_value(number, schema, order), partition=order["id"] % 2)
                 self.expected.append({"id": order["id"], **row})
 
     def rows(self) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ for a password, and by schema files."""
 from __future__ import annotations
 
 import base64
-import io
 import json
 import pathlib
 import threading
@@ -13,12 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from support.avro_values import registered_value
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 
 import kafkatools
 
-fastavro = pytest.importorskip("fastavro")
+pytest.importorskip("fastavro")
 pytest.importorskip("google.protobuf")
 
 OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
@@ -63,20 +63,14 @@ def registry() -> Iterator[str]:
         server.server_close()
 
 
-def avro(number: int, schema: Any, value: Any) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
-    return b"\0" + number.to_bytes(4, "big") + out.getvalue()
-
-
 @pytest.fixture(scope="module")
 def bootstrap(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     order = b"\x08\x05\x12\x01a\x12\x01b"  # by protoc --encode: id: 5 tags: "a" tags: "b"
     with embedded_broker(tmp_path_factory.mktemp("formats")) as address:
         with kafkatools.Producer(bootstrap_servers=address) as producer:
             for value in (
-                avro(1, OLD, {"id": 1}),
-                avro(2, NEW, {"id": 2, "note": "x"}),
+                registered_value(1, OLD, {"id": 1}),
+                registered_value(2, NEW, {"id": 2, "note": "x"}),
                 b"\0\0\0\0\x09zz",
                 b"plain",
                 None,

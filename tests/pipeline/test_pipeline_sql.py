@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pathlib
 import uuid
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from support.avro_values import registered_value
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 from support.schema_registry import Answer, Request, serving
@@ -85,7 +85,7 @@ def test_log_files_are_tables_too(place: Place) -> None:
     assert missing.err.splitlines()[-1] == "/not/there does not exist"
 
 
-def test_show_and_describe(place: Place) -> None:
+def test_show_tables_and_describe(place: Place) -> None:
     assert place.rows("SHOW TABLES LIKE 'a*|ord*'") == [
         {"name": "a.b-c", "kind": "topic"},
         {"name": "orders", "kind": "topic"},
@@ -213,7 +213,7 @@ def test_topics_cannot_be_changed(place: Place) -> None:
         ),
     ],
 )
-def test_wrong_names(place: Place, statement: str, error: str) -> None:
+def test_unknown_and_invalid_names_are_errors(place: Place, statement: str, error: str) -> None:
     ran = place.run(statement, status=2)
     assert error in ran.err and "Traceback" not in ran.err and "\tat " not in ran.err
     assert ran.out == ""
@@ -234,7 +234,7 @@ def test_names_that_differ_in_case(place: Place) -> None:
     assert "TWINS may be any of the topics Twins, twins" in place.run("SELECT * FROM TWINS", status=1).err
 
 
-def test_errors_as_json(place: Place) -> None:
+def test_json_errors_have_kind_exit_status_and_place(place: Place) -> None:
     ran = place.run("SELECT\n  nme FROM orders", "--json", status=2)
     (error,) = [json.loads(line)["error"] for line in ran.err.splitlines()]
     assert (error["kind"], error["line_number"], error["position"]) == ("USAGE", 2, 3)
@@ -337,22 +337,16 @@ class Schemas:
         return Answer(200, json.dumps({"id": number, "version": 1, "schemaType": kind, "schema": text}))
 
 
-def avro(number: int, schema: Any, value: Any) -> bytes:
-    fastavro = pytest.importorskip("fastavro")
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
-    return b"\0" + number.to_bytes(4, "big") + out.getvalue()
-
-
 def test_a_registry_gives_the_columns_of_a_topic(spark: Any, place: Place) -> None:
+    pytest.importorskip("fastavro")
     schemas, topic = Schemas(), f"payments{uuid.uuid4().hex[:8]}"
     with serving(schemas.respond) as server, Producer(bootstrap_servers=place.bootstrap) as producer:
         words = ("--schema-registry", server.url)
         old = schemas.add(f"{topic}-value", "AVRO", ORDER)
         schemas.add(f"{topic}-key", "AVRO", '"long"')
         for number in range(10):
-            key = avro(2, "long", number)
-            producer.send(topic, avro(old, ORDER, {"id": number}), key=key, partition=0).result()
+            key = registered_value(2, "long", number)
+            producer.send(topic, registered_value(old, ORDER, {"id": number}), key=key, partition=0).result()
         rows = place.rows(f"SELECT key, value.id AS id FROM {topic} WHERE offset >= 8 ORDER BY offset", *words)
         assert rows == [{"key": 8, "id": 8}, {"key": 9, "id": 9}]
         described = {row["col_name"]: row["data_type"] for row in place.rows(f"DESCRIBE {topic}", *words)}
@@ -370,7 +364,7 @@ def test_a_registry_gives_the_columns_of_a_topic(spark: Any, place: Place) -> No
 
         # A newer schema, while the catalog is open: its fields, also of older values.
         newest = schemas.add(f"{topic}-value", "AVRO", WIDER)
-        producer.send(topic, avro(newest, WIDER, {"id": 10, "note": "new"}), key=key, partition=0).result()
+        producer.send(topic, registered_value(newest, WIDER, {"id": 10, "note": "new"}), key=key, partition=0).result()
         producer.send(topic, b"not Avro", key=key, partition=0).result()
         notes = catalog.sql(f"SELECT value.note, count(*) AS n FROM {topic} GROUP BY 1 ORDER BY n")
         assert sorted((row.note or "", row.n) for row in notes.collect()) == [("", 1), ("new", 1), ("none", 10)]
@@ -381,7 +375,7 @@ def test_a_registry_gives_the_columns_of_a_topic(spark: Any, place: Place) -> No
         assert server.url in place.run(f"SELECT * FROM {topic}", *words, status=1).err
 
 
-def test_json_schema_gives_the_text(place: Place) -> None:
+def test_a_value_with_a_json_schema_is_its_json_text(place: Place) -> None:
     schemas, topic = Schemas(), f"events{uuid.uuid4().hex[:8]}"
     number = schemas.add(f"{topic}-value", "JSON", {"type": "object"})
     with serving(schemas.respond) as server, Producer(bootstrap_servers=place.bootstrap) as producer:

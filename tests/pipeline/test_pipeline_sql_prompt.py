@@ -85,7 +85,9 @@ def terminal(tmp_path: pathlib.Path, home: pathlib.Path) -> Iterator[tuple[Termi
             os.close(master)
 
 
-def test_a_session(terminal: tuple[Terminal, subprocess.Popen[bytes]], home: pathlib.Path) -> None:
+def test_statements_and_keys_at_the_prompt(
+    terminal: tuple[Terminal, subprocess.Popen[bytes]], home: pathlib.Path
+) -> None:
     """Statements over several lines, the Tab key, a wrong one, Ctrl-C at the prompt and in a statement, history."""
     prompt, process = terminal
     assert "2 topics and views; " in prompt.answer()

@@ -20,7 +20,7 @@ WITHOUT_RETENTION = {"log.initial.task.delay.ms": "86400000"}
 QUICK_HEARTBEATS = {
     f"group.{kind}.{bound}heartbeat.interval.ms": "100" for kind in ("consumer", "share") for bound in ("min.", "")
 }
-"""Members of such groups get their partitions with the next heartbeat: by default after five seconds."""
+"""Settings of a broker: members of groups get their partitions with the next heartbeat, by default after 5 s."""
 
 
 @contextlib.contextmanager

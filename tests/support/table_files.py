@@ -10,7 +10,7 @@ import pyarrow.parquet
 
 
 def rows_of_delta(directory: pathlib.Path) -> list[tuple[int, int, bytes]]:
-    """Partition, offset and value of each row."""
+    """Return partition, offset and value of each row of a Delta table."""
     files: list[pathlib.Path] = []
     for commit in sorted((directory / "_delta_log").glob("*.json")):
         for line in commit.read_text().splitlines():
@@ -22,7 +22,7 @@ def rows_of_delta(directory: pathlib.Path) -> list[tuple[int, int, bytes]]:
 
 
 def rows_of_iceberg(directory: pathlib.Path) -> list[tuple[int, int, bytes]]:
-    """The same of a table of a Hadoop catalog."""
+    """Return partition, offset and value of each row of an Iceberg table in a Hadoop catalog."""
     from fastavro import reader
 
     metadata = directory / "metadata"

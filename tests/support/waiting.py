@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 PATIENCE_S = 300
-"""How long a program that ends may run, and a state that comes may take: a matter of how busy the machine is."""
+"""How long to wait for a process to end, or for a condition to hold, on a busy machine."""
 
 
 def eventually(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:

@@ -68,8 +68,8 @@ def healthy(bootstrap: str, *words: str, clock: Between | None = None) -> dict[s
 
 
 def soon_healthy(bootstrap: str, *words: str, clock: Between | None = None) -> None:
-    """Waits until it is well, on a cluster whose brokers were away: the controller may fence one, and its replicas
-    leave the ISR, also a moment after it came back, or when it gets no processor for a while."""
+    """Waits until `kt why` finds the subject healthy after brokers came back: the controller may fence a broker, whose
+    replicas then leave the ISR, also shortly after its return, or when it gets no processor for a while."""
 
     def is_healthy() -> bool:
         status, answer = why(bootstrap, *words, clock=clock)
@@ -112,8 +112,8 @@ def produce(
 
 
 class LimitedWriter:
-    """A producer that would like to write a quarter more than `rate` bytes per second, also when it got no processor
-    for a while: then it makes up for it. A context manager, in which its quota limits it."""
+    """A producer that tries to write a quarter more than its quota, `rate` bytes per second, within the context. It
+    catches up after a while without a processor."""
 
     def __init__(self, bootstrap: str, topic: str, client_id: str, rate: float) -> None:
         self._topic, self._rate = topic, rate
@@ -142,8 +142,8 @@ class LimitedWriter:
             due_s = max(due_s, time.monotonic() - 1) + wait_s
 
     def write_for(self, seconds: float) -> None:
-        """Return when it has written what the quota allows in this time; a time of seconds makes the moments of two
-        snapshots exact enough."""
+        """Wait until it has written what the quota allows in this time. With seconds the rate between two snapshots is
+        exact enough."""
         end = self._written + seconds * self._rate
         eventually(lambda: self._written >= end)
 

@@ -110,7 +110,7 @@ def test_no_character_is_lost(text: str) -> None:
         ("DROP TABLE other.orders", Other()),
     ],
 )
-def test_commands(text: str, command: object) -> None:
+def test_kinds_of_statements(text: str, command: object) -> None:
     assert command_of(text) == command
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import io
 import json
 import uuid
 from typing import Any
 
 import pytest
+from support.avro_values import avro_body
 from support.manual_clock import ManualClock
 
 from kafkatools.pipeline.errors import PipelineError
@@ -18,7 +18,7 @@ from kafkatools.tools.schemas.errors import RegistryFailed
 from kafkatools.tools.schemas.registry import RegisteredSchema
 
 pytest.importorskip("pyspark")
-fastavro = pytest.importorskip("fastavro")
+pytest.importorskip("fastavro")
 pytest.importorskip("google.protobuf")
 
 from kafkatools.pipeline.decoding import avro as avro  # noqa: E402
@@ -59,12 +59,6 @@ ORDER = {
 }
 
 
-def encoded(schema: Any, value: Any) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
-    return out.getvalue()
-
-
 def registered(schema: Any, *references: tuple[str, RegisteredSchema]) -> RegisteredSchema:
     return RegisteredSchema(json.dumps(schema), "AVRO", references)
 
@@ -94,7 +88,7 @@ def test_avro_values_fit_their_type() -> None:
 
     spark_type = avro.AvroSchema(registered(NESTED), "x").spark_type()
     decode = avro.AvroDecoder(registered(NESTED), None).start()
-    value = decode(encoded(NESTED, ORDER))
+    value = decode(avro_body(NESTED, ORDER))
     (found,) = pa.array([value], pa.struct(arrow_schema(spark_type))).to_pylist()  # type: ignore[arg-type]
     expected = ORDER | {"time": 1000, "ref": str(ORDER["ref"]), "tags": [("x", [1, 2])], "mixed": "[1, 2]"}
     assert found == expected
@@ -109,12 +103,12 @@ def test_an_avro_value_is_read_by_the_schema_it_was_written_with() -> None:
     }
     registry: Any = Registry(_1=registered(old), _2=registered(new))
     decode = avro.AvroDecoder(registered(new), registry).start()
-    assert decode(b"\0\0\0\0\1" + encoded(old, {"a": 3, "gone": "x"})) == {"a": 3, "b": "none"}
-    assert decode(b"\0\0\0\0\2" + encoded(new, {"a": 4, "b": "y"})) == {"a": 4, "b": "y"}
+    assert decode(b"\0\0\0\0\1" + avro_body(old, {"a": 3, "gone": "x"})) == {"a": 3, "b": "none"}
+    assert decode(b"\0\0\0\0\2" + avro_body(new, {"a": 4, "b": "y"})) == {"a": 4, "b": "y"}
     for bad, why in (
         (b"\1\0\0\0\1", "the value does not begin with a schema ID"),
         (b"\0\0\0\0\3x", "the registry has no schema 3"),
-        (b"\0\0\0\0\2" + encoded(new, {"a": 4, "b": "y"}) + b"z", "1 bytes are left over"),
+        (b"\0\0\0\0\2" + avro_body(new, {"a": 4, "b": "y"}) + b"z", "1 bytes are left over"),
         (b"\0\0\0\0\2\2", "EOFError"),
     ):
         with pytest.raises(ValueError, match=why):
@@ -141,7 +135,7 @@ def test_values_of_a_later_schema_with_more_fields_are_marked() -> None:
     reader = record(("a", {"type": "long"}), ("in", inner))
     decode = avro.AvroDecoder(registered(reader), registry, 2).start()
     for number, (schema, value, is_wider) in schemas.items():
-        data = b"\0\0\0\0" + bytes([number]) + encoded(schema, value)
+        data = b"\0\0\0\0" + bytes([number]) + avro_body(schema, value)
         assert decode(data) == {"a": 1, "in": {"x": 1}}, number
         assert decode.has_more_fields(data) == is_wider, number
 
@@ -182,7 +176,7 @@ def test_a_registry_that_does_not_answer_is_asked_again_for_a_minute() -> None:
 
 def test_an_avro_schema_file_reads_values_with_and_without_an_id_in_front() -> None:
     decode = avro.AvroDecoder(registered("string"), None).start()
-    assert decode(encoded("string", "abc")) == decode(b"\0\0\0\0\x09" + encoded("string", "abc")) == "abc"
+    assert decode(avro_body("string", "abc")) == decode(b"\0\0\0\0\x09" + avro_body("string", "abc")) == "abc"
     with pytest.raises(ValueError):
         decode(b"abc")
 

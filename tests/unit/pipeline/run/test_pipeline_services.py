@@ -1,5 +1,5 @@
-"""Brokers, schema registries and object stores that do not answer while a pipeline runs: which are asked, and what is
-told of them."""
+"""Brokers, schema registries and object stores that do not answer while a pipeline runs: which ones are asked, and the
+lines about them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kafkatools.pipeline.run.spec import pipeline_from
 from kafkatools.pipeline.uris import Cluster
 
 
-def test_silence_is_told_after_ten_seconds_each_minute_and_at_its_end() -> None:
-    silences = Outages("reading topic:t waits")
+def test_an_outage_is_reported_after_ten_seconds_each_minute_and_at_its_end() -> None:
+    outages = Outages("reading topic:t waits")
     reason = {"Broker b:1": "no answer"}
-    told = {now: silences.lines(reason, now * 1000) for now in range(0, 140, 2)}
+    told = {now: outages.lines(reason, now * 1000) for now in range(0, 140, 2)}
     assert {now: lines for now, lines in told.items() if lines} == {
         10: ["Waiting for broker b:1 for 10 s: no answer; reading topic:t waits"],
         70: ["Waiting for broker b:1 for 70 s: no answer; reading topic:t waits"],
         130: ["Waiting for broker b:1 for 130 s: no answer; reading topic:t waits"],
     }
-    assert silences.lines({}, 142_000) == ["Broker b:1 answers again, after 142 s"]
-    assert silences.lines(reason, 200_000) == [] and silences.lines({}, 204_000) == [], "not told, so not ended either"
-    assert silences.lines(reason, 300_000) == [] and silences.lines(reason, 310_000) != []
+    assert outages.lines({}, 142_000) == ["Broker b:1 answers again, after 142 s"]
+    assert outages.lines(reason, 200_000) == [] and outages.lines({}, 204_000) == [], "not told, so not ended either"
+    assert outages.lines(reason, 300_000) == [] and outages.lines(reason, 310_000) != []
 
 
 @pytest.mark.slow
@@ -65,11 +65,11 @@ def test_a_web_service_answers_with_any_response_and_not_by_its_port_alone(monke
         assert WebService("Object store", url).unavailable() == {f"Object store {url}": "no answer within 0.1 s"}
 
 
-def test_lines_are_told_while_the_context_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_printed_within_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "POLL_S", 0.01)
     clock = ManualClock()
 
-    class Away:
+    class Unavailable:
         is_closed = False
 
         def unavailable(self) -> dict[str, str]:
@@ -82,11 +82,11 @@ def test_lines_are_told_while_the_context_lasts(monkeypatch: pytest.MonkeyPatch)
         def close(self) -> None:
             self.is_closed = True
 
-    away, lines = Away(), list[str]()
-    with outage_notices([WatchedService(away, "advice")], lines.append, clock):
+    service, lines = Unavailable(), list[str]()
+    with outage_notices([WatchedService(service, "advice")], lines.append, clock):
         eventually(lambda: len(lines) == 2)
     assert lines[0] == "Waiting for broker b:1 for 12 s: gone; advice"
-    assert away.is_closed
+    assert service.is_closed
 
 
 def test_the_services_of_a_pipeline() -> None:

@@ -63,7 +63,7 @@ def test_bytes_and_offsets_have_no_sum(tmp_path: pathlib.Path, progress: ReadPro
     assert progress.state() is None
 
 
-def test_a_plan_that_cannot_be_read_is_no_failure(tmp_path: pathlib.Path, progress: ReadProgress) -> None:
+def test_progress_is_unknown_if_a_plan_cannot_be_read(tmp_path: pathlib.Path, progress: ReadProgress) -> None:
     (tmp_path / "x.plan").write_text("{")
     assert progress.state() is None
 
@@ -98,5 +98,5 @@ def test_a_plan_that_cannot_be_read_is_no_failure(tmp_path: pathlib.Path, progre
         (ReadState(4_000_000_000, 4_000_000_000, BYTES, 1), 8, 10, "4 GB read, 8 of 10 tasks"),
     ],
 )
-def test_words(state: ReadState | None, finished: int, tasks: int, text: str) -> None:
+def test_text_of_a_progress_line(state: ReadState | None, finished: int, tasks: int, text: str) -> None:
     assert detail_text(state, finished, tasks, 6) == text
