@@ -209,7 +209,7 @@ def test_topics_cannot_be_changed(place: Place) -> None:
         ("SELECT * FROM spark_catalog.default.x", "The table or view `spark_catalog`.`default`.`x` cannot be found."),
         (
             "CREATE VIEW x.y AS SELECT 1",
-            "A view has a name without a schema; a name with a dot is written in backticks",
+            "The name of a view cannot have a schema; write a name with a dot in backticks",
         ),
     ],
 )

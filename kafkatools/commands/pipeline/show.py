@@ -108,8 +108,8 @@ def _source_lines(source: SourceResult) -> list[str]:
     for count, part in ((source.wider_keys, "key"), (source.wider_values, "value")):
         if count:
             lines.append(
-                f"{source.uri}: {count_text(count, part)} of a newer schema have fields that the columns lack: they "
-                f"are left out; run again to get them, or give --{part}-schema FILE"
+                f"{source.uri}: fields of a newer schema are left out in {count_text(count, part)}, since the columns "
+                f"lack them; run again to get them, or give --{part}-schema FILE"
             )
     if source.damages:
         first = source.damages[0]

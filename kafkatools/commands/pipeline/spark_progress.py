@@ -84,14 +84,15 @@ def detail_text(state: ReadState | None, finished: int, tasks: int, seconds: flo
     `seconds`, and the estimated time left."""
     task_text = f"{finished} of {tasks} tasks" if tasks else ""
     if state is None or (finished and not state.done):
-        rest = f"about {_time(seconds / finished * (tasks - finished))} left" if finished else _UNKNOWN_REST
+        rest = f"about {_duration_text(seconds / finished * (tasks - finished))} left" if finished else _UNKNOWN_REST
         return f"{task_text}, {rest}" if finished < tasks else task_text
-    read, total = (_amount(number, state.unit) for number in (state.done, state.total))
+    total = _amount(state.total, state.unit)
+    read = bytes_text(state.done) if state.unit == BYTES else f"{state.done:,}"
     if state.done >= state.total:
         return ", ".join(filter(None, (f"{total} read", task_text)))
     left = _UNKNOWN_REST
     if state.rate is not None and state.remaining_s is not None:
-        left = f"about {_amount(round(state.rate), state.unit)}/s, about {_time(state.remaining_s)} left"
+        left = f"about {_amount(round(state.rate), state.unit)}/s, about {_duration_text(state.remaining_s)} left"
     return f"{read} of {total} read, {left}"
 
 
@@ -99,7 +100,7 @@ def _amount(number: int, unit: str) -> str:
     return bytes_text(number) if unit == BYTES else f"{number:,} {unit}"
 
 
-def _time(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     if seconds < 90:
         return f"{max(round(seconds), 1)} s"
     minutes = round(seconds / 60)

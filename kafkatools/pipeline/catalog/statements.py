@@ -284,7 +284,7 @@ class _Reader:
         following = self._tokens[self._at : self._at + 2]
         name = self.name()
         if name is None and len(following) > 1 and following[1].text == ".":
-            raise PipelineError("A view has a name without a schema; a name with a dot is written in backticks")
+            raise PipelineError("The name of a view cannot have a schema; write a name with a dot in backticks")
         return name
 
     def string(self) -> str | None:

@@ -44,7 +44,7 @@ def test_what_others_wrote_stays(tmp_path: pathlib.Path) -> None:
     assert names(file) == ["a"]
     first, second = file.problems()
     assert first == f"{path}, line 4: The statement is not CREATE VIEW"
-    assert second.startswith(f"{path}, line 5: A view has a name without a schema")
+    assert second.startswith(f"{path}, line 5: The name of a view cannot have a schema")
     file.put("b", "CREATE VIEW b AS SELECT 2")
     text = path.read_text()
     assert text.startswith("-- by hand\ncreate view a as\n  select 1;\n\nSELECT 3;\n") and "x.y" in text
