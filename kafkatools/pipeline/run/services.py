@@ -40,6 +40,8 @@ _FIRST_MS, _AGAIN_MS = 10_000, 60_000
 _JOIN_S = 2 * _TIMEOUT_MS / 1000
 _POLL_TIMEOUT, _DELIVERY_TIMEOUT = "120000", "120000"
 _SOFTWARE = {"client_software_name": "kafkatools", "client_software_version": "1"}
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Variables of AWS's SDKs, the first that is set counts."""
 
 
 class Service(Protocol):
@@ -224,7 +226,7 @@ def _endpoints(pipeline: Pipeline, hadoop: Callable[[str], str | None], environ:
             endpoint = hadoop(f"fs.s3a.bucket.{bucket}.endpoint") or hadoop("fs.s3a.endpoint")
             if endpoint:
                 yield endpoint if "://" in endpoint else f"https://{endpoint}"
-    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
+    endpoint = next(filter(None, map(environ.get, _ENDPOINT_VARIABLES)), None)
     for url in (*of_python, pipeline.manifest or "", pipeline.report_path or ""):
         if url.startswith(("s3://", "s3a://")) and endpoint:
             yield endpoint

@@ -254,17 +254,17 @@ def test_block_commits_or_aborts_as_a_whole(admin: kafkatools.Admin, bootstrap: 
 
 
 def test_block_whose_abort_fails_raises_its_own_error(admin: kafkatools.Admin, bootstrap: str) -> None:
-    admin.create_topics("fenced")
+    admin.create_topics("fenced-in-a-block")
     settings = {"bootstrap.servers": bootstrap, "transactional.id": "fenced-1"}
     with kafkatools.Producer(settings) as producer, kafkatools.Producer(settings) as successor:
         with pytest.raises(ZeroDivisionError), producer.transaction():
-            producer.send("fenced", b"lost").result(10_000)
+            producer.send("fenced-in-a-block", b"lost").result(10_000)
             successor.init_transactions()
             raise ZeroDivisionError
         assert producer.has_fatal_error  # the abort found out that the producer was fenced
         with successor.transaction():
-            successor.send("fenced", b"kept")
-    assert read_committed(bootstrap, "fenced") == [b"kept"]
+            successor.send("fenced-in-a-block", b"kept")
+    assert read_committed(bootstrap, "fenced-in-a-block") == [b"kept"]
 
 
 def test_block_with_a_record_that_failed_is_aborted(admin: kafkatools.Admin, bootstrap: str) -> None:
