@@ -12,9 +12,10 @@ import pytest
 from support import recorded_segments
 from support.dumped_records import batches_of
 
+from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.export import run_export
-from kafkatools.pipeline.jobs.export_state import STATE, Export, lost_ranges, next_ranges
+from kafkatools.pipeline.jobs.export_state import STATE, Export, ensure_continued, lost_ranges, next_ranges
 from kafkatools.pipeline.run.session import register
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.uris import Uri
@@ -137,6 +138,17 @@ def test_texts_and_what_is_no_text(spark: SparkSession, tmp_path: pathlib.Path) 
             assert len(value.encode()) == record.value_size
         assert line.get("key") == record.key or "keyBase64" in line
     assert any("valueBase64" in line for line in lines)
+
+
+def test_an_end_before_the_exported_one_is_an_error() -> None:
+    export = Export(Uri("topic", "a"), Uri("parquet", "/out"))
+    available = {("a", 0): (0, 100), ("b", 0): (7, 7)}
+    ensure_continued(export, available, {})
+    ensure_continued(export, available, {("a", 0): 100, ("b", 0): 7, ("gone", 0): 9})
+    for options in ({"endingOffsets": "{}"}, {"failOnDataLoss": "false"}):
+        ensure_continued(replace(export, options=options), available, {("a", 0): 101})
+    with pytest.raises(PipelineError, match=r"^a-0 ends at offset 100, but parquet:/out has its records up to 100: "):
+        ensure_continued(export, {TopicPartition("a", 0): (0, 100)}, {TopicPartition("a", 0): 101})
 
 
 def test_ranges_of_a_round() -> None:

@@ -109,6 +109,56 @@ def killed_there(spark: Any, words: list[str], directory: str, step: str) -> Non
     raise AssertionError("the run was not killed")
 
 
+def overtaken_there(spark: Any, words: list[str], directory: str, late: list[Any]) -> Any:
+    """Runs in the process: an export that is about to write its first round while records arrive, which another export
+    writes after that round."""
+    import threading
+
+    from support.kt import run_kt
+
+    import kafkatools
+    from kafkatools.pipeline.jobs.export_tables import TableState
+
+    original, statuses = TableState.write, []
+
+    def write(self: Any, rows: Any) -> int:
+        TableState.write = original  # type: ignore[method-assign]
+        with kafkatools.Producer(bootstrap_servers=words[-1]) as producer:
+            for topic, value in late:
+                producer.send(topic, value.encode(), partition=0)
+        other = threading.Thread(target=lambda: statuses.append(run_kt("pipeline", *words, cwd=directory).status))
+        other.start()
+        other.join()
+        return original(self, rows)
+
+    TableState.write = write  # type: ignore[method-assign]
+    try:
+        statuses.append(run_kt("pipeline", *words, cwd=directory).status)
+    finally:
+        TableState.write = original  # type: ignore[method-assign]
+    return statuses
+
+
+def failing_there(spark: Any, words: list[str], directory: str) -> Any:
+    """Runs in the process: a run whose reports cannot be read after its rows are written."""
+    from support.kt import run_kt
+
+    from kafkatools.pipeline.errors import PipelineError
+    from kafkatools.pipeline.run import batch
+
+    original = batch.read_reported
+
+    def fail(*_: Any) -> Any:
+        raise PipelineError("the report cannot be read")
+
+    batch.read_reported = fail
+    try:
+        ran = run_kt("pipeline", *words, cwd=directory)
+    finally:
+        batch.read_reported = original
+    return [ran.status, ran.out, ran.err]
+
+
 def rows_there(spark: Any, uri: str, columns: str) -> Any:
     """Runs in the process: the table's rows."""
     kind, _, target = uri.partition(":")
@@ -189,6 +239,21 @@ def test_a_run_that_was_killed_before_its_commit_is_resumed(table: str, place: P
     assert "a run was interrupted while writing to delta:/elsewhere, which may hold part of its rows" in told
 
 
+@pytest.mark.parametrize("table", TABLES)
+def test_a_run_that_fails_after_its_commit_is_not_written_again_without_a_question(table: str, place: Place) -> None:
+    topic = f"late-{table[:5]}"
+    uri, manifest = place.table(table, "late"), place.directory / f"{topic}.json"
+    place.send(topic, ("a", "1"))
+    words = ["run", "--from", f"topic:{topic}", "--to", uri, "--manifest", str(manifest)]
+    ran = place.spark4.call(
+        failing_there, words=[*words, "--bootstrap-server", place.bootstrap], directory=str(place.directory)
+    )
+    assert (ran[0], ran[2].splitlines()[-1]) == (1, "the report cannot be read")
+    told = place.kt(*words, status=1)[1]
+    assert f"a run was interrupted while writing to {uri}, whose version has changed since" in told
+    assert place.rows(uri, "CAST(value AS STRING)") == [["1"]]
+
+
 def cut_off(manifest: pathlib.Path, uri: str, checkpoint: pathlib.Path, first: str) -> None:
     """Give back the manifest of the first run, with the journal that the second run began with."""
     manifest.write_text(first)
@@ -267,6 +332,43 @@ def test_an_export_that_is_killed_anywhere_goes_on_and_adds_what_came_since(tabl
     assert place.rows(uri, "partition, offset") == [*all_rows, [1, 12]]
     refused = place.kt(*words, "--where", "offset > 3", status=1)[1]
     assert refused.splitlines()[-1] == f"{uri} is an export with where None, not offset > 3"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_two_exports_at_the_same_time_neither_lose_nor_double_a_record(table: str, place: Place) -> None:
+    topic, uri = f"twice-{table[:5]}", place.table(table, "twice")
+    place.send(topic, *[("k", f"v{at}") for at in range(8)], partition=0)
+    words = ["export", f"topic:{topic}", "--to", uri]
+    statuses = place.spark4.call(
+        overtaken_there,
+        words=[*words, "--bootstrap-server", place.bootstrap], directory=str(place.directory),
+        late=[(topic, "late")] * 4,
+    )  # fmt: skip
+    assert statuses == [0, 0]
+    assert place.rows(uri, "offset") == [[at] for at in range(12)]
+    place.send(topic, ("k", "last"), partition=0)
+    place.kt(*words)
+    assert place.rows(uri, "offset") == [[at] for at in range(13)]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_offsets_that_a_killed_export_has_committed_are_not_missed_when_they_are_deleted(
+    table: str, place: Place
+) -> None:
+    topic, uri = f"kept-{table[:5]}", place.table(table, "kept")
+    place.send(topic, *[("k", f"v{at}") for at in range(4)], partition=0)
+    words = ["export", f"topic:{topic}", "--to", uri]
+    place.kt(*words)
+    place.send(topic, *[("k", f"v{at}") for at in range(4, 8)], partition=0)
+    place.spark4.call(
+        killed_there,
+        words=[*words, "--bootstrap-server", place.bootstrap], directory=str(place.directory), step="committed",
+    )  # fmt: skip
+    with kafkatools.Admin(bootstrap_servers=place.bootstrap) as admin:
+        admin.delete_records({(topic, 0): 6})
+    place.send(topic, ("k", "new"), partition=0)
+    assert place.kt(*words)[1].splitlines() == [f"{uri}: 1 row added (1 round)"]
+    assert place.rows(uri, "offset") == [[at] for at in range(9)]
 
 
 def test_an_export_adds_nothing_to_a_table_that_is_no_export(place: Place) -> None:

@@ -16,6 +16,7 @@ from kafkatools.pipeline.jobs.export_state import (
     Export,
     Exported,
     ExportState,
+    ensure_continued,
     lost_ranges,
     next_ranges,
 )
@@ -56,6 +57,7 @@ def run_export(
     state = ExportState.load(export, directory)
     state.finish_move()
     ends = offsets_of(spark, export.source, export.options, export.cluster)
+    ensure_continued(export, ends, state.ends)
     progress = Exported(ends=dict(state.ends), deleted_ranges=lost_ranges(ends, state.ends))
     while ranges := next_ranges(ends, state.ends, export.round_offsets):
         directory.delete([STAGE])

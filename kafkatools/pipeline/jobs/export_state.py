@@ -89,6 +89,21 @@ def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> di
     }
 
 
+def ensure_continued(export: Export, available: Ranges, exported: Mapping[TopicPartition, int]) -> None:
+    """Raise PipelineError if a partition ends before its exported end, so that other records would be left out once it
+    has grown. Does nothing with failOnDataLoss=false, and if an option sets an end."""
+    options = {name.lower(): value for name, value in export.options.items()}
+    if options.get("failondataloss", "").lower() == "false" or any(name.startswith("ending") for name in options):
+        return
+    for partition, (_, end) in sorted(available.items()):
+        if end < exported.get(partition, end):
+            raise PipelineError(
+                f"{partition} ends at offset {end}, but {export.sink} has its records up to {exported[partition] - 1}: "
+                "the topic was deleted and created again, or its end is lost; export into a new place "
+                "(failOnDataLoss=false continues at the exported offset)"
+            )
+
+
 def next_ranges(available: Ranges, exported: Mapping[TopicPartition, int], at_once: int) -> Ranges:
     """Return the next offset range of each partition with new offsets, about `at_once` offsets in all, but at least one
     for each partition; empty if nothing is new."""

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -213,8 +214,8 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str, tell: Te
 
 def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, recording: Recording) -> RunResult:
     """Run into a topic, a table, the console, or over Spark Connect, where files cannot be moved. A failed run deletes
-    its journal, since a table takes all rows or none; for a topic the journal stays, as part of the rows may be
-    written."""
+    its journal, since a table takes all rows or none. The journal stays for a topic, as part of the rows may be
+    written, and for a table that has changed: the run failed after its commit."""
     uri = pipeline.sink.uri
 
     def begin() -> None:
@@ -225,7 +226,7 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     try:
         result = run_once(spark, pipeline, mode, show, begin=begin)
     except PipelineError:
-        if uri.kind != uris.TOPIC:
+        if uri.kind != uris.TOPIC and not _has_changed(spark, uri, recording.path):
             records.delete_journal(recording.path)
         raise
     rows = {}
@@ -234,6 +235,17 @@ def _run_marked(spark: SparkSession, pipeline: Pipeline, mode: str, show: Show, 
     records.write_whole(recording.path, manifest_content(spark, pipeline, result, mode, recording, rows))
     records.delete_journal(recording.path)
     return result
+
+
+def _has_changed(spark: SparkSession, uri: uris.Uri, path: str) -> bool:
+    """Return whether a table has another version than in the journal beside a manifest, or none can be found."""
+    journal = records.read_journal(path)
+    if journal is None or "version" not in journal:
+        return False
+    try:
+        return bool(journal["version"] != _version_if_any(spark, uri))
+    except (PipelineError, PySparkException):
+        return True
 
 
 def _has_version(spark: SparkSession, uri: uris.Uri) -> bool:

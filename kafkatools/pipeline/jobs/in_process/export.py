@@ -15,6 +15,7 @@ from kafkatools.pipeline.jobs.export_state import (
     Export,
     Exported,
     ExportState,
+    ensure_continued,
     lost_ranges,
     next_ranges,
 )
@@ -51,6 +52,7 @@ def _run(
 ) -> Exported:
     state.finish_move()
     ends = source.ranges()
+    ensure_continued(export, ends, state.ends)
     progress = Exported(ends=dict(state.ends), deleted_ranges=lost_ranges(ends, state.ends))
     while ranges := next_ranges(ends, state.ends, export.round_offsets):
         progress.rows += _round(source, export, shape, state, ranges, advance)
