@@ -10,6 +10,7 @@ import pathlib
 import pickle
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,11 +22,14 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import delete_records, delete_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.recorded_stream import _read_source
 from kafkatools.pipeline.run.reports import read_reports
+from kafkatools.pipeline.run.spec import Source
 from kafkatools.pipeline.sources.live.options import read_options
 from kafkatools.pipeline.sources.live.reader import close_idle
 from kafkatools.pipeline.sources.live.source import LiveReader
 from kafkatools.pipeline.sources.schema import spark_schema
+from kafkatools.pipeline.uris import Cluster, Uri
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +166,23 @@ def test_a_start_that_retention_moves_is_an_error_or_the_new_start(broker: str, 
     with pytest.raises(PipelineError, match=rf"Offsets 0 to 7 of {topic}-0 cannot be read: the log starts at offset 8"):
         rows(strict, splits)
     assert [row["offset"] for row in rows(lenient, splits)] == list(range(8, 20))
+
+
+def test_rows_before_lost_offsets_are_read_and_counted(broker: str, topic: str, tmp_path: pathlib.Path) -> None:
+    """The end of the log is lost after the query was planned."""
+    planned = reader(broker, topic, "offset", failOnDataLoss="false", reportPath=str(tmp_path))
+    (split,) = planned.partitions()
+    found = rows(planned, [replace(split, end=25, whole_end=25)])  # type: ignore[type-var]
+    assert [row["offset"] for row in found] == list(range(20))
+    (report,) = read_reports(str(tmp_path))
+    assert (report.records, report.first_offset, report.last_offset) == (20, 0, 19)
+
+
+def test_offsets_that_a_topic_has_no_more_are_not_counted_for_the_manifest_of_a_stream(broker: str, topic: str) -> None:
+    source = Source("input", Uri("topic", topic), cluster=Cluster(broker, {}))
+    found = _read_source(None, source, "", {topic: {"0": 5}}, {topic: {"0": 25}})  # type: ignore[arg-type]
+    (row,) = found.partitions
+    assert (found.records, row["start_offset"], row["end_offset"], row["records"]) == (None, 5, 25, None)
 
 
 def test_offsets_outside_of_the_log_are_named(broker: str, topic: str) -> None:

@@ -297,10 +297,14 @@ def test_a_stream_to_files_asks_before_it_adds_to_others(place: Place) -> None:
         "pipeline", "run", "--from", f"topic:{topic}", "--to", "json:filed", "--stream", "--checkpoint", "filing",
         "--trigger", "available-now", "--from-option", "startingOffsets=earliest",
     )  # fmt: skip
-    asked = place.kt(*words, status=1)
+    asked = place.kt(*words, "--manifest", "filed.json", status=1)
     assert asked.err == "json:filed already exists, and there is no checkpoint in filing; --mode append adds to it\n"
+    assert not (place.directory / "filed.json.journal").exists(), "nothing to complete"
     ran = place.kt(*words, "--mode", "append", "--sql", "SELECT CAST(value AS string) AS v FROM input")
     assert ran.err.splitlines()[-1].startswith("json:filed: 5 rows in ")
+    other = place.kt(*words[:8], "other", *words[9:], "--mode", "append", status=1)
+    assert other.err.startswith("json:filed has the files of a stream with another checkpoint than other: Spark would")
+    assert place.kt(*words).err.splitlines()[-1].startswith("json:filed: 0 rows in ")
     refused = place.kt(*words[:2], "--from", "log:data", *words[4:], status=1)
     assert refused.err == "log:data cannot be streamed: log files are read once, as they are; run without --stream\n"
 

@@ -10,6 +10,7 @@ deleted since.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -73,6 +74,9 @@ def stream_recorded(
     except Stopped as stopped:
         recorder.end(stopped.result)
         raise
+    except PipelineError:
+        recorder.forget_unless_committed()
+        raise
     recorder.end(result)
     return result
 
@@ -102,6 +106,8 @@ class _Recorder:
                 f"{records.journal_path(self._path)}: another run was interrupted while writing to {other}"
                 f"{checkpoint}; complete it, or name another --manifest"
             )
+        if self._progress.is_behind_sink():  # the stream is refused
+            return
         committed = _committed(self._progress, journal, self._pipeline, self._before)
         if committed is None:
             return
@@ -118,7 +124,7 @@ class _Recorder:
 
     def begin(self) -> None:
         """Write the journal of a stream that is about to start."""
-        if not self._progress.is_visible:
+        if not self._progress.is_visible or self._progress.is_behind_sink():
             return
         number = self._progress.last_committed()
         planned = self._progress.planned(number) if number >= 0 else None
@@ -129,6 +135,7 @@ class _Recorder:
             "batch": number,
             "starts": None if planned is None else planned.ends,
             "files": None if files is None else [file.path for file in files],
+            "runs": _runs(self._before),
             "started_ms": self._clock.wall_ms(),
         }
         records.write_whole(records.journal_path(self._path), self._journal)
@@ -141,6 +148,13 @@ class _Recorder:
         if planned is not None:
             self._journal["starts"] = planned.beginnings
             records.write_whole(records.journal_path(self._path), self._journal)
+
+    def forget_unless_committed(self) -> None:
+        """Delete the journal of a failed stream that has committed nothing: it would only be in the way of a stream
+        with another sink or checkpoint. It stays if the checkpoint cannot be read."""
+        with suppress(PipelineError), plain_errors():
+            if self._journal and self._progress.last_committed() <= self._journal["batch"]:
+                records.delete_journal(self._path)
 
     def end(self, result: RunResult) -> None:
         """Write the manifest and delete the journal."""
@@ -188,6 +202,8 @@ def _committed(
 ) -> _CommittedBatches | None:
     """Return what a stream has committed since the journal was written. None if there is nothing, if Spark has deleted
     the offsets, or if the kill came after the manifest, which then has them."""
+    if journal.get("runs", _runs(before)) != _runs(before):
+        return None
     last = progress.last_committed()
     planned = progress.planned(last) if last > journal["batch"] else None
     if planned is None:
@@ -208,6 +224,10 @@ def _committed(
     return committed if any(map(_ranges, committed.starts, committed.ends)) else None
 
 
+def _runs(before: ManifestContent | None) -> int:
+    return 0 if before is None else int(before.get("runs", 1))
+
+
 def _ranges(starts: SourceOffsets, ends: SourceOffsets) -> dict[TopicPartition, tuple[int, int]]:
     """Return the offset ranges that are not empty. A partition without a start appeared later and began at 0."""
     ranges = {
@@ -222,7 +242,7 @@ def _read_source(
     spark: SparkSession, source: Source, reports: str, starts: SourceOffsets, ends: SourceOffsets
 ) -> SourceResult:
     """Read the records between the offsets again and count them. Without counts if the start is unknown, or if records
-    were deleted since."""
+    or the end of the topic are gone since."""
     uncounted = SourceResult(source.name, str(source.uri), None, partition_progress(starts, ends))
     if not source.uri.is_kafka or not starts:
         return uncounted
@@ -232,7 +252,9 @@ def _read_source(
     assert source.cluster is not None
     reading = range_options(ranges)
     available = offsets_of_topics(source.uri._replace(target=""), {"assign": reading["assign"]}, source.cluster)
-    if any(partition not in available or start < available[partition][0] for partition, (start, _) in ranges.items()):
-        return uncounted
+    for partition, (start, end) in ranges.items():
+        first, last = available.get(partition, (end, start))
+        if start < first or end > last:
+            return uncounted
     read_again(spark, source, reading, reports)
     return read_reported(source, reports)

@@ -38,6 +38,7 @@ from kafkatools.pipeline.run.batch import (
 )
 from kafkatools.pipeline.run.session import is_connected, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, Pipeline, Sink, Source
+from kafkatools.pipeline.run.stream_progress import StreamProgress
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.sinks.merge import MicroBatch, ensure_mergeable, merge_rows
 from kafkatools.pipeline.sources.live import offsets as live_offsets
@@ -123,11 +124,17 @@ class Stopped(KeyboardInterrupt):
 
 
 def _ensure_appendable(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Raise PipelineError for a mode other than append, or if a file sink has content or a table exists, the checkpoint
-    is new and --mode append is missing. Rows can be merged into a table at any time."""
+    """Raise PipelineError for a mode other than append, for the directory of a stream with another checkpoint, or if a
+    file sink has content or a table exists, the checkpoint is new and --mode append is missing. Rows can be merged into
+    a table at any time."""
     sink = pipeline.sink
     if sink.mode not in (None, "append"):
         raise PipelineError(f"A stream can only append to its sink; --mode {sink.mode} cannot be used with --stream")
+    if StreamProgress(spark, pipeline).is_behind_sink():
+        raise PipelineError(
+            f"{sink.uri} has the files of a stream with another checkpoint than {pipeline.checkpoint}: Spark would "
+            "leave out the first micro-batches of this one; name the checkpoint of that stream, or another directory"
+        )
     if sink.mode == "append" or sink.merge_by or not (sink.uri.is_file or sink.uri.is_table):
         return
     assert pipeline.checkpoint is not None

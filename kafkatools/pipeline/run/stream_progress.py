@@ -57,6 +57,13 @@ class StreamProgress:
         """Return the number of the last micro-batch that will not be read again, -1 if there is none."""
         return max([*self._numbers("commits"), self._last_of_sink()], default=-1)
 
+    def is_behind_sink(self) -> bool:
+        """Return whether the log of a file sink has micro-batches that the checkpoint has not: those of a stream with
+        another checkpoint. Spark takes batches of this stream up to the same number for written, and leaves them out.
+        """
+        is_file = self._pipeline.sink.uri.is_file and self.is_visible
+        return is_file and self._last_of_sink() > max(self._numbers("offsets"), default=-1)
+
     def planned(self, number: int) -> BatchOffsets | None:
         """Return the offsets of a micro-batch; None if Spark has deleted them, or writes a format unknown here."""
         text = self._checkpoint.read_text(f"offsets/{number}")

@@ -58,13 +58,14 @@ class HeaderRows:
         room = (headers[:, table.SIZE] - HEADER_SIZE) * np.where(codecs == 0, 1, _LARGEST_RATIO) // MINIMUM_RECORD_SIZE
         selected: Mask = candidates & (headers[:, table.MAGIC] == 2) & (codecs <= _LAST_CODEC)
         selected &= (counts >= 0) & (counts <= np.minimum(room, offsets))
+        starts = headers[:, table.BASE_OFFSET]  # no checksum covers it
+        selected &= (starts >= 0) & (starts < MAX_LONG - offsets)
         if self._needs_times:
             selected &= attributes & TIMESTAMP_TYPE_BIT != 0
         is_certain: Mask = (counts == offsets) | (counts == 0)
         if self._needs_offsets:
             selected &= is_certain
             return selected
-        starts = headers[:, table.BASE_OFFSET]
         is_within = (starts >= self._bounds.start_offset) & (starts + offsets <= self._bounds.end_offset)
         with_rows = np.flatnonzero(selected & is_within & (counts > 0) & self._within_timestamps(headers))
         if len(with_rows):

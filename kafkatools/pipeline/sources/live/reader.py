@@ -118,16 +118,22 @@ def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[p
     )
     rows = ArrowRows(task.schema, split.topic, split.partition, bounds)
     has_positions = _has(task.schema, "batchposition")
-    for run in _runs(replace(split, start=bounds.start_offset, end=bounds.end_offset), task, report):
-        yield from _add(rows, run, has_positions, decodes_records=task.options.decodes_records)
-        if rows.is_full:
-            yield rows.take()
+    loss: RangeLost | None = None
+    try:
+        for run in _runs(replace(split, start=bounds.start_offset, end=bounds.end_offset), task, report):
+            yield from _add(rows, run, has_positions, decodes_records=task.options.decodes_records)
+            if rows.is_full:
+                yield rows.take()
+    except RangeLost as lost:
+        loss = lost  # what was read before it counts
     if len(rows):
         yield rows.take()
     report.records += rows.records
     if rows.records:
         report.first_offset = rows.first_offset if report.first_offset < 0 else report.first_offset
         report.last_offset = rows.last_offset
+    if loss is not None:
+        raise loss
 
 
 def _runs(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[Run]:

@@ -14,6 +14,7 @@ from kafkatools.pipeline.run.stream_progress import BatchOffsets, _beginning, _o
 from kafkatools.pipeline.uris import Uri
 
 PIPELINE = Pipeline((Source("input", Uri("topic", "t")),), Sink(Uri("delta", "/table")), is_streaming=True)
+START_OF_LAST = {"topic": "t", "partition": 0, "end_offset": 10}
 FIRST = {"t": {"0": 10}, "$start": {"t": {"0": 4}}}
 
 
@@ -52,6 +53,15 @@ def test_a_new_stream_lacks_all_from_its_beginning() -> None:
 def test_a_kill_after_the_manifest_and_before_the_end_of_the_journal_adds_nothing() -> None:
     assert missing(Checkpoint(0), -1, [{"t": {"0": 4}}], 10) is None
     assert missing(Checkpoint(1), -1, [{"t": {"0": 4}}], 10) == (1, [{"t": {"0": 10}}], [{"t": {"0": 30, "1": 5}}])
+
+
+@pytest.mark.parametrize(("runs", "is_missing"), [(0, False), (2, False), (3, True)])
+def test_a_manifest_that_was_written_after_the_journal_lacks_nothing(runs: int, is_missing: bool) -> None:
+    """Also if its last micro-batches read no record, so that it ends before them."""
+    journal = {"batch": -1, "starts": [{"t": {"0": 4}}], "runs": runs}
+    before: Any = {"runs": 3, "sources": [{"name": "input", "partitions": [START_OF_LAST]}]}
+    found = _committed(Checkpoint(1), journal, PIPELINE, before)  # type: ignore[arg-type]
+    assert (found is not None) == is_missing
 
 
 def test_a_beginning_that_spark_has_deleted_is_unknown() -> None:

@@ -230,6 +230,17 @@ def test_a_count_that_the_batch_cannot_hold_is_not_believed(tmp_path: pathlib.Pa
     assert len(read(log, ["partition"]).reports[0].damages) == 1
 
 
+@pytest.mark.parametrize("base_offset", [-2, -(1 << 63), (1 << 63) - 4, (1 << 63) - 3])
+@pytest.mark.parametrize("bounds", [RecordBounds(), RecordBounds(end_offset=50)])
+def test_a_base_offset_that_no_log_has_is_not_believed(
+    tmp_path: pathlib.Path, base_offset: int, bounds: RecordBounds
+) -> None:
+    data = bytearray(batch_of(0, 3))
+    data[:8] = base_offset.to_bytes(8, "big", signed=True)
+    log = log_of(tmp_path, data)
+    assert read(log, ["partition"], bounds) == read(log, ["partition"], bounds, decodeRecords="true")
+
+
 @pytest.mark.parametrize("text", ["yes", "1"])
 def test_the_option_is_true_or_false(text: str) -> None:
     with pytest.raises(Exception, match=f"^decodeRecords must be true or false, not '{text}'$"):
