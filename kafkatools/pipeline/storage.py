@@ -125,6 +125,13 @@ def entries(url: str) -> list[Entry]:
         raise unreadable(url, error) from error
 
 
+def forget_listings(url: str) -> None:
+    """Let the next listing below a URL ask its storage, since fsspec keeps listings and does not see what other
+    processes write. Raises PipelineError if fsspec is missing."""
+    if local_path(url) is None:
+        _remote(url)[0].invalidate_cache()
+
+
 def _local_entries(path: str) -> Iterator[Entry]:
     with os.scandir(path) as entries:
         for entry in entries:
@@ -145,6 +152,28 @@ def _remote_entries(url: str) -> Iterator[Entry]:
         name = path.rpartition("/")[2]
         if name and path.strip("/") != inner.strip("/"):  # some systems list the directory itself
             yield Entry(name, DIRECTORY if item["type"] == "directory" else FILE, int(item.get("size") or 0))
+
+
+def files_below(url: str) -> Iterator[str]:
+    """Yield the URLs of the files below a directory of a URL, as they are now. Raises exceptions of the storage."""
+    system, inner = _remote(url)
+    system.invalidate_cache()
+    for path in system.find(inner):
+        yield str(system.unstrip_protocol(path))
+
+
+def delete_below(url: str) -> None:
+    """Delete a directory of a URL with all that is below; a missing one is ignored. Raises PipelineError if it cannot
+    be deleted."""
+    try:
+        system, inner = _remote(url)
+        system.invalidate_cache()
+        if system.exists(inner):
+            system.rm(inner, recursive=True)
+    except FileNotFoundError:  # another process has deleted it
+        return
+    except Exception as error:  # whatever a remote system's client raises
+        raise _failure(url, "deleted", error) from error
 
 
 def expand(url: str) -> list[str]:

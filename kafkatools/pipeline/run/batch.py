@@ -12,7 +12,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from kafkatools.pipeline import uris
+from kafkatools.pipeline import storage, uris
 from kafkatools.pipeline.decoding import formats as decoding
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.read_metrics import read_metrics
@@ -224,7 +224,7 @@ def plain_errors() -> Iterator[None]:
 def reports_directory(pipeline: Pipeline) -> Iterator[str]:
     """Yield a directory for the readers' reports, below --report-path or temporary on this machine; delete it at the
     end. Below a remote URL the directory is only named here: the readers create it. Raises PipelineError if a local
-    --report-path does not exist."""
+    --report-path does not exist, or a remote one cannot be deleted."""
     if pipeline.report_path is None or (path := local_path(pipeline.report_path)) is not None:
         parent = None if pipeline.report_path is None else path
         if parent is not None and not os.path.isdir(parent):
@@ -232,16 +232,11 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="kt-pipeline-", dir=parent) as directory:
             yield directory
         return
-    from fsspec.core import url_to_fs
-
     url = f"{pipeline.report_path.rstrip('/')}/kt-pipeline-{uuid.uuid4().hex}"
     try:
         yield url
     finally:
-        system, inner = url_to_fs(url)
-        if system.exists(inner):
-            with suppress(FileNotFoundError):  # the listing was an old one
-                system.rm(inner, recursive=True)
+        storage.delete_below(url)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class NewReports:
         """Return the sums of `_METRICS` over the reports that arrived since the last call. Raises PipelineError if a
         report cannot be read."""
         sums = [0] * len(_METRICS)
+        storage.forget_listings(self._directory)
         for directory in _directories(self._directory):
             for report in read_reports(directory, self._passed.setdefault(directory, set())):
                 numbers = report.size_bytes, report.batches, report.records, len(report.damages)

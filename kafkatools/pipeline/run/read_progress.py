@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -76,46 +77,56 @@ class ReadProgress:
         self._since_ms = 0
         self._next_ms = 0
         self._done = 0
+        self._is_looking = False
 
     def state(self) -> ReadState | None:
         """Return what has been read; None if nothing is planned, sources have different units, or the directory
-        cannot be read. Lists the directory at most each 0.4 s, that of a URL each 5 s."""
+        cannot be read. Lists the directory at most each 0.4 s, that of a URL each 5 s on another thread, since the
+        caller keeps others from the terminal and a store may hang."""
         now_ms = self._now_ms()
-        if now_ms >= self._next_ms:
+        if now_ms >= self._next_ms and not self._is_looking:
             self._next_ms = now_ms + (_REMOTE_MS if self._is_remote else _LOCAL_MS)
-            try:
+            self._is_looking = True
+            if self._is_remote:
+                threading.Thread(target=self._look, args=(now_ms,), name="read-progress", daemon=True).start()
+            else:
                 self._look(now_ms)
-            except Exception:  # noqa: BLE001 - boundary to storages: progress must not end a run
-                return None
-        units = {unit for _, unit in self._plans.values()}
+        plans, done = self._plans, self._done
+        units = {unit for _, unit in plans.values()}
         if len(units) != 1:
             return None
-        total = sum(size for size, _ in self._plans.values())
+        total = sum(size for size, _ in plans.values())
         if not total:
             return None
-        return ReadState(min(self._done, total), total, units.pop(), (now_ms - self._since_ms) / 1000)
+        return ReadState(min(done, total), total, units.pop(), (now_ms - self._since_ms) / 1000)
 
     def _look(self, now_ms: int) -> None:
-        done = 0
-        for path in _remote_files(self._directory) if self._is_remote else _local_files(self._directory):
+        try:
+            plans, done = self._listed()
+        except Exception:  # noqa: BLE001 - boundary to storages: progress must not end a run
+            plans, done = {}, 0
+        if not self._plans:
+            self._since_ms = now_ms
+        self._plans, self._done = plans, done
+        self._is_looking = False
+
+    def _listed(self) -> tuple[dict[str, tuple[int, str]], int]:
+        """Return the plans in the directory, and what ended splits have read. Plans count as long as they are there:
+        the directory of a run is deleted at its end."""
+        done, plans = 0, dict[str, tuple[int, str]]()
+        for path in storage.files_below(self._directory) if self._is_remote else _local_files(self._directory):
             if (match := _RANGE.search(path)) is not None:
                 done += int(match[2]) - int(match[1])
-            elif path.endswith(_PLAN_SUFFIX) and path not in self._plans:
-                plan = json.loads(storage.read_bytes(path) or b"{}")
-                self._since_ms = self._since_ms if self._plans else now_ms
-                self._plans[path] = int(plan["total"]), str(plan["unit"])
-        self._done = done
+            elif path.endswith(_PLAN_SUFFIX):
+                plans[path] = self._plans.get(path) or _read_plan(path)
+        return plans, done
+
+
+def _read_plan(path: str) -> tuple[int, str]:
+    plan = json.loads(storage.read_bytes(path) or b"{}")
+    return int(plan["total"]), str(plan["unit"])
 
 
 def _local_files(directory: str) -> Iterator[str]:
     for parent, _, names in os.walk(storage.local_path(directory) or directory):
         yield from (os.path.join(parent, name) for name in names)
-
-
-def _remote_files(url: str) -> Iterator[str]:
-    from fsspec.core import url_to_fs
-
-    system, inner = url_to_fs(url)
-    system.invalidate_cache()
-    for path in system.find(inner):
-        yield str(system.unstrip_protocol(path))

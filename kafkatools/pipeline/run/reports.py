@@ -121,6 +121,7 @@ def read_reports(directory: str, seen: set[str] | None = None) -> Iterator[Split
     """Yield the reports in a directory, sorted by file name; none if the directory does not exist. Reports whose file
     names are in `seen` are skipped, and the names of the others are added to it. Raises PipelineError for a file
     that is not a report or cannot be read."""
+    storage.forget_listings(directory)
     if storage.kind_of(directory) is None:
         return
     names = set() if seen is None else seen

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.manual_clock import ManualClock
 from support.requirements import require
+from support.waiting import eventually
 
 try:
     import numpy  # noqa: F401 - reports need it
@@ -57,10 +61,50 @@ def test_plans_of_several_sources_add_up_and_one_made_again_counts_once(
     assert progress.state() == ReadState(0, 40, OFFSETS, 0)
 
 
+def test_what_a_deleted_directory_had_is_not_known(
+    tmp_path: pathlib.Path, clock: ManualClock, progress: ReadProgress
+) -> None:
+    write_plan(str(tmp_path / "run"), [(0, 1000)], BYTES)
+    report(tmp_path / "run", 0, 1000)
+    assert progress.state() == ReadState(1000, 1000, BYTES, 0)
+    shutil.rmtree(tmp_path / "run")
+    clock.advance_ms(1000)
+    assert progress.state() is None
+    write_plan(str(tmp_path / "next"), [(0, 70)], BYTES)
+    clock.advance_ms(1000)
+    assert progress.state() == ReadState(0, 70, BYTES, 0)
+
+
 def test_bytes_and_offsets_have_no_sum(tmp_path: pathlib.Path, progress: ReadProgress) -> None:
     write_plan(str(tmp_path / "orders"), [(0, 30)], OFFSETS)
     write_plan(str(tmp_path / "log"), [(0, 30)], BYTES)
     assert progress.state() is None
+
+
+def test_a_store_that_hangs_is_not_waited_for(clock: ManualClock) -> None:
+    """The caller draws, and holds the lock of the terminal."""
+    fsspec = pytest.importorskip("fsspec")
+    goes_on = threading.Event()
+
+    class Hanging(fsspec.AbstractFileSystem):  # type: ignore[misc]
+        protocol = "hanging"
+
+        def find(self, path: str, *_: object, **__: object) -> list[str]:
+            assert goes_on.wait(600)
+            return [f"{path}/x.plan"]
+
+        def cat_file(self, path: str, *_: object, **__: object) -> bytes:
+            return b'{"total": 70, "unit": "bytes"}'
+
+    fsspec.register_implementation("hanging", Hanging, clobber=True)
+    progress = ReadProgress("hanging://reports", clock.now_ms)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            assert pool.submit(progress.state).result(60) is None
+        finally:
+            goes_on.set()
+    eventually(lambda: progress.state() is not None)
+    assert progress.state() == ReadState(0, 70, BYTES, 0)
 
 
 def test_progress_is_unknown_if_a_plan_cannot_be_read(tmp_path: pathlib.Path, progress: ReadProgress) -> None:

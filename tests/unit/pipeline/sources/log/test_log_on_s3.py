@@ -25,8 +25,12 @@ from support.file_batches import read_file_batches  # noqa: E402
 
 from kafkatools.pipeline import storage  # noqa: E402
 from kafkatools.pipeline.errors import PipelineError  # noqa: E402
-from kafkatools.pipeline.run.reports import read_reports  # noqa: E402
+from kafkatools.pipeline.run.batch import reports_directory  # noqa: E402
+from kafkatools.pipeline.run.read_metrics import NewReports  # noqa: E402
+from kafkatools.pipeline.run.reports import SplitReport, read_reports  # noqa: E402
+from kafkatools.pipeline.run.spec import Pipeline, Sink  # noqa: E402
 from kafkatools.pipeline.sources.log.source import KafkaLogDataSource  # noqa: E402
+from kafkatools.pipeline.uris import Uri  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +128,38 @@ def test_several_damages_of_a_log_are_the_same_on_s3_in_small_splits(bucket: str
     assert {pathlib.Path(damage[0]).name for damage in local[1]} >= {files[at].name for at in (1, 2, 3, 4, -1)}
     for name, options in {"whole": {}, "split": {"splitBytes": "2048"}}.items():
         assert read(f"{bucket}/ledger-0", tmp_path / name, **options) == local, name
+
+
+def test_reports_that_other_processes_have_written_since_the_last_look_are_read(bucket: str) -> None:
+    import boto3
+
+    def write(start: int) -> None:
+        report = SplitReport("t", 0, "file", start, start + 10, records=1)
+        body = json.dumps(dataclasses.asdict(report)).encode()
+        boto3.client("s3").put_object(Bucket="logs", Key=f"reports/input/{report.name}", Body=body)
+
+    reports = NewReports(f"{bucket}/reports")
+    write(0)
+    assert reports.sums()[2] == 1
+    write(10)
+    assert reports.sums()[2] == 1
+    assert reports.sums()[2] == 0
+    write(20)
+    assert len(list(read_reports(f"{bucket}/reports/input"))) == 3
+
+
+def test_the_report_directory_of_a_store_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "STORE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(storage, "STORE_ATTEMPTS", 2)
+    pipeline = Pipeline((), Sink(Uri("console", "")), report_path=BUCKET)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with (
+        store_at(f"http://127.0.0.1:{port}"),
+        pytest.raises(PipelineError, match=f"^{BUCKET}/kt-.* cannot be deleted: "),
+        reports_directory(pipeline),
+    ):
+        pass
 
 
 def test_a_store_that_is_gone_or_silent_is_an_error_that_names_the_file(
