@@ -24,19 +24,20 @@ go to a terminal."""
 
 def _table(names: Sequence[str], parts: Rows, is_terminal: bool) -> Iterator[str]:
     widths: list[int] | None = None
+    heading = [visible(name) for name in names] if is_terminal else list(names)
     for rows in parts:
         lines = [[cell_text(value) for value in row] for row in rows]
         if is_terminal:
             lines = [[visible(cell) for cell in line] for line in lines]
         if widths is None:
-            lines.insert(0, list(names))
+            lines.insert(0, heading)
             widths = [min(_MAX_WIDTH, max(map(len, column))) for column in zip(*lines, strict=True)]
         yield "".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
             for line in lines
         )
     if widths is None:
-        yield "  ".join(names) + "\n"
+        yield "  ".join(heading) + "\n"
 
 
 def _json(names: Sequence[str], parts: Rows, is_terminal: bool) -> Iterator[str]:
