@@ -54,7 +54,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, path
                     "orders", b"v%d" % number, key=b"k%d" % (number % 4), partition=number % 2, headers=headers
                 )
                 producer.send("a.b-c", b"\xff" if number % 4 == 0 else b"text", partition=0)
-            for topic in ("Twins", "twins"):
+            for topic in ("Twins", "twins", "many.dots.more"):
                 producer.send(topic, topic.encode())
         yield bootstrap, directory
 
@@ -118,6 +118,8 @@ def test_several_statements_of_arguments_files_and_stdin(place: Place, tmp_path:
         ("SELECT 1", "--output-format", "xml"),
     ):
         assert place.run(*words, status=2).out == ""
+    assert "stdin contains no SQL statement" in place.run(stdin=b"-- nothing\n", status=2).err
+    assert "stdin is not UTF-8 text: line 2" in place.run(stdin=b"SELECT\n'\xff';\n", status=2).err
 
 
 def test_only_what_a_query_uses_is_read(spark: Any, place: Place) -> None:
@@ -126,6 +128,7 @@ def test_only_what_a_query_uses_is_read(spark: Any, place: Place) -> None:
     for query, columns in (
         ("SELECT key FROM orders WHERE offset >= 15", {"key", "offset"}),
         ("SELECT count(*) FROM orders", {"partition"}),
+        ("SELECT count(*) FROM orders WHERE timestamp > now() - INTERVAL 1 HOUR", {"timestamp"}),
         ("SELECT value FROM (SELECT * FROM orders) WHERE partition = 1", {"value", "partition"}),
     ):
         frame = catalog.sql(query)
@@ -164,6 +167,27 @@ def test_frames_stay_usable_beside_later_ones(spark: Any, place: Place) -> None:
     assert keys.count() == 10
 
 
+def test_catalogs_of_two_clusters_on_one_session(spark: Any, place: Place, tmp_path: pathlib.Path) -> None:
+    first = catalog_of(spark, place)
+    with embedded_broker(tmp_path / "second") as bootstrap:
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            producer.send("orders", b"of the second cluster")
+        second = catalog_of(spark, place._replace(bootstrap=bootstrap))
+        query = "SELECT count(*) AS n FROM orders"
+        frames = [catalog.sql(query) for catalog in (first, second, first)]
+        assert [frame.collect()[0].n for frame in frames] == [RECORDS, 1, RECORDS]
+    assert "orders" not in [table.name for table in spark.catalog.listTables()]
+
+
+def test_a_semicolon_at_the_end_of_a_programs_statement(spark: Any, place: Place) -> None:
+    catalog = catalog_of(spark, place)
+    catalog.sql("CREATE VIEW kept AS SELECT 1 AS one;")
+    assert catalog.sql("SELECT one FROM kept; -- the end").collect()[0].one == 1
+    assert [row.name for row in catalog.sql("SHOW VIEWS;").collect()] == ["kept"]
+    catalog.sql("DROP VIEW kept;")
+    assert catalog.sql("SHOW VIEWS").collect() == []
+
+
 def test_a_statement_that_writes_runs_once_over_whole_tables(place: Place, tmp_path: pathlib.Path) -> None:
     target = tmp_path / "files"
     place.run(
@@ -192,9 +216,25 @@ def test_topics_cannot_be_changed(place: Place) -> None:
         "DELETE FROM orders",
         "DROP TABLE orders",
         "TRUNCATE TABLE `a.b-c`",
+        "CREATE TABLE orders AS SELECT 1 AS one",
     ):
         ran = place.run(statement, status=2)
         assert "can only be read here; kt pipeline run --to topic:NAME writes to a topic" in ran.err
+    assert place.rows("SELECT count(*) AS n FROM orders") == [{"n": RECORDS}]
+
+
+@pytest.mark.parametrize("options", [(), ("--from-option", "strictOptions=false")])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "WITH some AS (SELECT * FROM orders LIMIT 1) INSERT INTO orders SELECT * FROM some",
+        "FROM orders INSERT INTO orders SELECT *",
+        "INSERT INTO IDENTIFIER('orders') SELECT * FROM orders",
+        "EXECUTE IMMEDIATE 'INSERT INTO orders SELECT * FROM orders'",
+    ],
+)
+def test_no_statement_writes_to_a_topic(place: Place, statement: str, options: tuple[str, ...]) -> None:
+    assert "can only be read here" in place.run(statement, *options, status=2).err
     assert place.rows("SELECT count(*) AS n FROM orders") == [{"n": RECORDS}]
 
 
@@ -205,6 +245,10 @@ def test_topics_cannot_be_changed(place: Place) -> None:
         (
             "SELECT 1 FROM zzzzzz",
             "There is no topic, view or table zzzzzz; SHOW TABLES lists them (line 1, position 15)",
+        ),
+        (
+            "SELECT * FROM many.dots.more",
+            "Write the name of the topic many.dots.more in backticks: `many.dots.more`",
         ),
         ("SELECT * FROM spark_catalog.default.x", "The table or view `spark_catalog`.`default`.`x` cannot be found."),
         (
@@ -225,6 +269,26 @@ def test_a_statement_that_fails_names_the_place(place: Place) -> None:
     assert "Traceback" not in ran.err and "\tat " not in ran.err
 
 
+def test_a_place_in_an_explained_query(place: Place) -> None:
+    ran = place.run("EXPLAIN\nSELECT nme FROM orders", status=2)
+    assert "(line 2, position 8)\n  SELECT nme FROM orders\n         ^\n" in ran.err
+    ran = place.run("EXPLAIN EXTENDED SELECT * FROM ordrs", status=2)
+    assert "did you mean orders? (line 1, position 32)" in ran.err
+
+
+def test_the_status_is_1_for_values_that_fail_in_any_statement(place: Place, tmp_path: pathlib.Path) -> None:
+    numbers = "SELECT CAST(CAST(value AS STRING) AS INT) AS number FROM orders"
+    for statement in (numbers, f"INSERT OVERWRITE DIRECTORY '{tmp_path / 'numbers'}' USING csv {numbers}"):
+        assert 'of the type "STRING" cannot be cast to "INT"' in place.run(statement, status=1).err
+    place.run("SET spark.sql.shuffle.partitions=many", status=2)
+
+
+def test_a_time_that_python_does_not_have(place: Place) -> None:
+    ran = place.run("SELECT timestamp_seconds(1000000000000) AS t", status=1)
+    assert "A value cannot be shown: year 33658 is out of range; CAST(... AS STRING)" in ran.err
+    assert place.rows("SELECT CAST(timestamp_seconds(1000000000000) AS STRING) AS t")[0]["t"].startswith("+33658-")
+
+
 def test_names_that_differ_in_case(place: Place) -> None:
     assert place.rows("SELECT CAST(value AS STRING) AS v FROM Twins") == [{"v": "Twins"}]
     assert place.rows("SELECT CAST(value AS STRING) AS v FROM twins") == [{"v": "twins"}]
@@ -232,6 +296,12 @@ def test_names_that_differ_in_case(place: Place) -> None:
     both = place.run("SELECT * FROM Twins CROSS JOIN twins", status=1)
     assert "The topics Twins and twins differ only in case: set --conf spark.sql.caseSensitive=true" in both.err
     assert "TWINS may be any of the topics Twins, twins" in place.run("SELECT * FROM TWINS", status=1).err
+    words = (
+        "SELECT a.topic AS a, b.topic AS b FROM Twins a CROSS JOIN twins b",
+        "--conf",
+        "spark.sql.caseSensitive=true",
+    )
+    assert place.rows(*words) == [{"a": "Twins", "b": "twins"}]
 
 
 def test_json_errors_have_kind_exit_status_and_place(place: Place) -> None:
@@ -284,6 +354,9 @@ def test_a_view_that_is_wrong_is_not_kept(place: Place) -> None:
     ran = place.run("CREATE VIEW v AS SELECT * FROM ordrs", status=2)
     assert "(line 1, position 32)\n  CREATE VIEW v AS SELECT * FROM ordrs\n" in ran.err
     assert "orders is a topic" in place.run("CREATE VIEW orders AS SELECT 1", status=2).err
+    assert "The view v uses itself" in place.run("CREATE VIEW v AS SELECT * FROM v", status=2).err
+    hidden = place.run("CREATE TEMPORARY VIEW v AS SELECT 1; CREATE VIEW v AS SELECT 2", status=2)
+    assert "v is a table or temporary view of Spark, which would hide the view" in hidden.err
     assert not place.views()
 
 
@@ -302,6 +375,21 @@ def test_broken_views_do_not_stop_the_others(place: Place, tmp_path: pathlib.Pat
         f"View loop ({path}, line 4): The view loop uses itself"
         in place.run("SELECT * FROM loop", *words, status=1).err
     )
+
+
+def test_an_error_inside_of_a_view_has_no_place_in_the_statement(place: Place) -> None:
+    place.run("CREATE VIEW divided AS SELECT partition, 1 / 0 AS x FROM orders")
+    ran = place.run("SELECT x FROM divided", status=1)
+    assert "Division by zero" in ran.err and "(in the view divided)\n" in ran.err
+    assert "position" not in ran.err and "^" not in ran.err
+
+
+def test_a_file_of_views_that_cannot_be_read(place: Place, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "views.sql").write_bytes(b"CREATE VIEW late AS SELECT '\xff'")
+    words = ("--views", str(tmp_path / "views.sql"))
+    assert place.rows("SELECT count(*) AS n FROM orders", *words) == [{"n": RECORDS}]
+    for statement in ("SELECT * FROM late", "SHOW TABLES"):
+        assert "is not UTF-8 text: byte 28" in place.run(statement, *words, status=1).err.splitlines()[-1]
 
 
 # -- Schemas --

@@ -2,7 +2,9 @@
 
 Rules: a name is looked up only if a statement uses it: Spark reports a name that it does not find, the catalog makes a
 temporary view of that name, and the statement is planned again. So ten thousand topics cost nothing, and a new topic is
-found. Views of the catalog are dropped before the next statement, since a table holds the ends of its topic.
+found. Views of the catalog are dropped once the statement is planned: a table holds the ends of its topic, and another
+catalog of the session may have a topic of the same name. Over Spark Connect they are kept, since a DataFrame finds its
+tables by name when its rows are requested.
 
 A query is planned over drafts of its tables first (see `OpenMode`), and only the columns and bounds that this plan uses
 are read. A statement that writes is run once, over whole tables.
@@ -13,11 +15,17 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pyspark.errors import PySparkException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    NumberFormatException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from kafkatools.pipeline.catalog.statements import (
@@ -31,25 +39,29 @@ from kafkatools.pipeline.catalog.statements import (
     Write,
     command_of,
     tokens,
+    without_semicolon,
 )
 from kafkatools.pipeline.catalog.tables import OpenMode, RecordTables, TopicMissing
 from kafkatools.pipeline.catalog.views import View, ViewFile
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.identifiers import quoted
 from kafkatools.pipeline.run.batch import observed_metrics
-from kafkatools.pipeline.run.session import is_connected, plain_error
+from kafkatools.pipeline.run.session import is_connected, is_ours, plain_error
 from kafkatools.pipeline.sources.pruning import Needs, prune
 
 TOPIC, INTERNAL, VIEW, TEMPORARY_VIEW, TABLE = "topic", "internal topic", "view", "temporary view", "table"
-_NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+_NOT_FOUND = {"TABLE_OR_VIEW_NOT_FOUND": "relationName", "REQUIRES_SINGLE_PART_NAMESPACE": "identifier"}
+"""Spark's errors about a name that is not found, the second one for two dots and more: the parameter with the name."""
 _POSITION = re.compile(r" \(line (\d+), position (\d+)\)$")
 _ADVICE = re.compile(r" Verify the spelling and correctness of .*? IF EXISTS\.", re.S)
+_WRONG = (AnalysisException, IllegalArgumentException, UnsupportedOperationException)
+"""Spark's errors about a statement; others are about values, or of the server of Spark Connect."""
 _READ_ONLY = "{} can only be read here; kt pipeline run --to topic:NAME writes to a topic"
 
 
-class StatementError(PipelineError):
-    """A statement is invalid: Spark's message, and the line and column of the place in the statement, from 1; 0 if
-    unknown. `condition` is Spark's name of the error."""
+class LocatedError(PipelineError):
+    """A statement fails: Spark's message, and the line and column of the place in the statement, from 1; 0 if unknown.
+    `condition` is Spark's name of the error."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0, condition: str = "") -> None:
         super().__init__(message)
@@ -58,12 +70,19 @@ class StatementError(PipelineError):
         self.condition = condition
 
 
-def statement_error(error: PySparkException, message: str | None = None) -> StatementError:
-    """Return an error of Spark, with another message if one is passed, as one about the statement."""
+class StatementError(LocatedError):
+    """A statement is invalid."""
+
+
+def located_error(error: PySparkException, message: str | None = None) -> LocatedError:
+    """Return an error of Spark, with another message if one is passed, as one about the statement: StatementError
+    unless the statement is right, but its data, a server or a worker fails."""
     text = _ADVICE.sub("", plain_error(error))
     place = _POSITION.search(text)
     line, column = (int(place[1]), int(place[2])) if place else (0, 0)
-    return StatementError(message or _POSITION.sub("", text), line, column, error.getCondition() or "")
+    is_wrong = isinstance(error, _WRONG) and not isinstance(error, NumberFormatException) and not is_ours(error)
+    kind = StatementError if is_wrong else LocatedError
+    return kind(message or _POSITION.sub("", text), line, column, error.getCondition() or "")
 
 
 class Entry(NamedTuple):
@@ -98,8 +117,8 @@ class StatementResult:
 
 @dataclass
 class _Planning:
-    """The state of one planning of a statement: the registered names in lower case, and the words of the statement and
-    of its views."""
+    """The state of one planning of a statement: the registered names as Spark compares them, and the words of the
+    statement and of its views."""
 
     mode: OpenMode
     words: set[str]
@@ -139,6 +158,7 @@ class Catalog:
     def prepare(self, statement: str, *, is_counting: bool = False) -> StatementResult:
         """Plan a query, or carry out another statement. `is_counting`: count keys and values that cannot be decoded.
         Raises PipelineError; StatementError if the statement is wrong."""
+        statement = without_semicolon(statement)
         try:
             command = _command_of(statement)
             if isinstance(command, Query):
@@ -153,13 +173,14 @@ class Catalog:
             if isinstance(command, ShowCreate) and (view := self.views.find(command.name)):
                 return StatementResult(self._rows([(view.statement.text,)], "createtab_stmt string"))
             if isinstance(command, Explain):
-                return StatementResult(self._rows([(self._explain(command),)], "plan string"))
+                return StatementResult(self._rows([(self._explain(command, statement),)], "plan string"))
             if isinstance(command, Write):
                 self._ensure_writable(command.name)
             frame, _ = self._plan(statement, OpenMode())
             return StatementResult(frame if frame.columns else None)
         except PySparkException as error:
-            raise statement_error(error) from error
+            is_insert = (error.getCondition() or "").startswith("UNSUPPORTED_INSERT")
+            raise located_error(error, _READ_ONLY.format("Topics and views") if is_insert else None) from error
 
     # -- Statements that the catalog carries out --
 
@@ -171,42 +192,46 @@ class Catalog:
             raise StatementError(f"The view {command.name} exists; CREATE OR REPLACE VIEW replaces it")
         if command.name.lower() in map(str.lower, self._tables.topics()):
             raise StatementError(f"{command.name} is a topic: a view of that name would hide it")
-        self._forget()
-        planning = _Planning(OpenMode(), _words(statement), stack=(command.name.lower(),))
-        try:
-            self._run(command.temporary(), planning)
-        except PySparkException as error:
-            raise _in_original_statement(statement_error(error), command, statement) from error
-        except StatementError as error:
-            raise _in_original_statement(error, command, statement) from error
-        finally:
-            self._spark.catalog.dropTempView(command.name)
+        planning = _Planning(OpenMode(), _words(statement), stack=(self._tables.key(command.name),))
+        with self._names():
+            if self._spark.catalog.tableExists(quoted(command.name)):
+                raise StatementError(f"{command.name} is a table or temporary view of Spark, which would hide the view")
+            try:
+                self._run(command.temporary(), planning)
+            except (PySparkException, LocatedError) as error:
+                raise _in_original_statement(error, command.temporary(), statement) from error
+            finally:
+                self._spark.catalog.dropTempView(command.name)
         self.views.put(command.name, statement.strip())
         return StatementResult(None, f"Created the view {command.name} in {self.views.label}")
 
     def _ensure_writable(self, name: str) -> None:
-        """Raise StatementError if a statement is about to change a topic, log files or a view of the file."""
-        if not self.views.find(name):
-            try:
-                self._tables.find(name)
-            except TopicMissing:
-                return
-        raise StatementError(_READ_ONLY.format(name))
+        """Raise StatementError if a statement is about to change a topic, log files or a view of the file, or to make a
+        table that would hide it."""
+        if self.views.find(name):
+            raise StatementError(f"{name} is a view: CREATE OR REPLACE VIEW changes it, DROP VIEW drops it")
+        with contextlib.suppress(TopicMissing):
+            self._tables.find(name)
+            raise StatementError(_READ_ONLY.format(name))
 
     def _show_tables(self, command: ShowTables) -> DataFrame:
-        self._forget()
+        self.views.ensure_readable()
         pattern = command.pattern or "*"
         entries = self.tables(include_internal=pattern.startswith("_"))
-        for table in self._spark.catalog.listTables():
-            entries.append(Entry(table.name, TEMPORARY_VIEW if table.isTemporary else TABLE))
+        with self._names():
+            for table in self._spark.catalog.listTables():
+                entries.append(Entry(table.name, TEMPORARY_VIEW if table.isTemporary else TABLE))
         if command.only_views:
             entries = [entry for entry in entries if entry.kind in (VIEW, TEMPORARY_VIEW)]
         matches = re.compile("|".join(map(_expression, pattern.split("|"))), re.IGNORECASE | re.DOTALL)
         rows = [tuple(entry) for entry in sorted(entries) if matches.fullmatch(entry.name)]
         return self._rows(rows, "name string, kind string")
 
-    def _explain(self, command: Explain) -> str:
-        frame = self._query(command.query, is_counting=False).frame
+    def _explain(self, command: Explain, statement: str) -> str:
+        try:
+            frame = self._query(command.query, is_counting=False).frame
+        except (PySparkException, LocatedError) as error:
+            raise _in_original_statement(error, command.query, statement) from error
         assert frame is not None
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
@@ -251,13 +276,9 @@ class Catalog:
     def _plan(self, statement: str, mode: OpenMode) -> tuple[DataFrame, _Planning]:
         """Plan a query, or run another statement, over tables that are opened now. Raises Spark's exceptions about the
         statement, and PipelineError."""
-        before = self._forget()
         planning = _Planning(mode, _words(statement))
-        try:
+        with self._names():
             return self._run(statement, planning), planning
-        finally:
-            if is_connected(self._spark):
-                self._restore(before)
 
     def _run(self, statement: str, planning: _Planning) -> DataFrame:
         while True:
@@ -268,7 +289,7 @@ class Catalog:
                 return frame
             except PySparkException as error:
                 parts = _missing_table(error)
-                name = ".".join(parts).lower()
+                name = self._tables.key(".".join(parts))
                 if not parts or (name in planning.registered and name not in planning.stack):
                     raise
                 self._register(parts, planning, error)
@@ -278,9 +299,10 @@ class Catalog:
         name = ".".join(parts)
         if len(parts) > 1:
             raise self._qualified_error(parts, error) from error
-        if name.lower() in planning.stack:
-            raise PipelineError(f"The view {name} uses itself")
-        planning.registered.add(name.lower())
+        key = self._tables.key(name)
+        if key in planning.stack:
+            raise StatementError(f"The view {name} uses itself")
+        planning.registered.add(key)
         view = self.views.find(name)
         if view is not None:
             self._register_view(view, planning)
@@ -288,11 +310,12 @@ class Catalog:
         try:
             uri = self._tables.find(name, self.views.views())
         except TopicMissing as missing:
-            raise statement_error(error, str(missing)) from error
+            self.views.ensure_readable()  # otherwise the name may be the one of a view
+            raise located_error(error, str(missing)) from error
         self._tables.ensure_distinct(uri.target, planning.words)
         table = self._tables.open(uri, planning.mode)
+        self._shown[name] = table.frame  # first: Ctrl-C may arrive while Spark makes the view, which is dropped then
         table.frame.createOrReplaceTempView(quoted(name))
-        self._shown[name] = table.frame
         planning.is_decoded |= table.is_decoded
         if table.observation is not None:
             planning.observations[str(uri)] = table.observation
@@ -301,26 +324,42 @@ class Catalog:
         name, statement = view.command.name, view.command.temporary()
         place = f"View {name} ({self.views.label}, line {view.statement.line})"
         planning.words |= _words(view.statement.text)
-        outer, planning.stack = planning.stack, (*planning.stack, name.lower())
+        outer, planning.stack = planning.stack, (*planning.stack, self._tables.key(name))
+        self._shown[name] = statement
         try:
             self._run(statement, planning)
         except PySparkException as error:
-            raise PipelineError(f"{place}: {statement_error(error)}") from error
+            del self._shown[name]
+            raise PipelineError(f"{place}: {located_error(error)}") from error
         except PipelineError as error:
+            del self._shown[name]
             raise PipelineError(f"{place}: {error}") from error.__cause__
         finally:
             planning.stack = outer
-        self._shown[name] = statement
+        self._shown[name] = self._shown.pop(name)  # behind its tables, as `_restore` makes it again
 
-    def _qualified_error(self, parts: list[str], error: PySparkException) -> StatementError:
+    def _qualified_error(self, parts: list[str], error: PySparkException) -> LocatedError:
         """Return the error for a name with a schema, which may be the name of a topic with a dot."""
         topics = self._tables.topics(max_age_ms=60_000)
         name = ".".join(parts)
         if name in topics:
-            return statement_error(error, f"Write the name of the topic {name} in backticks: {quoted(name)}")
-        return statement_error(error)
+            return located_error(error, f"Write the name of the topic {name} in backticks: {quoted(name)}")
+        return located_error(error)
 
     # -- Temporary views --
+
+    @contextlib.contextmanager
+    def _names(self) -> Iterator[None]:
+        """Make names of the catalog within the context only; over Spark Connect also keep those of earlier
+        statements."""
+        before = self._forget()
+        try:
+            yield
+        finally:
+            if is_connected(self._spark):
+                self._restore(before)
+            else:
+                self._forget()
 
     def _forget(self) -> Mapping[str, DataFrame | str]:
         """Drop the temporary views of the catalog and return them."""
@@ -351,9 +390,8 @@ def _command_of(statement: str) -> Command:
 
 def _missing_table(error: PySparkException) -> list[str]:
     """Return the parts of the name that Spark did not find; empty for another error."""
-    if error.getCondition() != _NOT_FOUND:
-        return []
-    name = (error.getMessageParameters() or {}).get("relationName", "")
+    parameter = _NOT_FOUND.get(error.getCondition() or "", "")
+    name = (error.getMessageParameters() or {}).get(parameter, "")
     return [token.name for token in tokens(name) if token.is_name]
 
 
@@ -366,13 +404,13 @@ def _expression(pattern: str) -> str:
     return "".join(".*" if character in "*%" else re.escape(character) for character in pattern.strip())
 
 
-def _in_original_statement(error: StatementError, command: CreateView, statement: str) -> StatementError:
-    """Return an error in the temporary statement of a view with the place in the statement that was written."""
-    temporary = command.temporary()
-    if not error.line:
-        return error
-    at = sum(len(line) + 1 for line in temporary.split("\n")[: error.line - 1]) + error.column - 1
-    at -= len(temporary) - len(statement)
+def _in_original_statement(error: PySparkException | LocatedError, part: str, statement: str) -> LocatedError:
+    """Return a new error for one about text that ends as a statement does, with the place in that statement."""
+    located = error if isinstance(error, LocatedError) else located_error(error)
+    if not located.line:
+        return type(located)(str(located), condition=located.condition)
+    at = sum(len(line) + 1 for line in part.split("\n")[: located.line - 1]) + located.column - 1
+    at -= len(part) - len(statement)
     before = statement[: max(at, 0)]
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    return StatementError(str(error), line, column, error.condition)
+    return type(located)(str(located), line, column, located.condition)

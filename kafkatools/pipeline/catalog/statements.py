@@ -123,6 +123,17 @@ def all_statements(text: str) -> list[Statement]:
     return [*found, _statement(text, len(text) - len(rest), len(text))] if next(tokens(rest), None) else found
 
 
+def without_semicolon(text: str) -> str:
+    """Return a statement without the semicolons at its end, and without comments behind them."""
+    end = None
+    for token in tokens(text):
+        if token.text != ";":
+            end = None
+        elif end is None:
+            end = token.start
+    return text[:end]
+
+
 def _statement(text: str, start: int, end: int) -> Statement:
     """Return the statement in a part of a text, from its first line with comments on."""
     part = text[start:end]
@@ -180,7 +191,7 @@ class Explain:
 
 @dataclass(frozen=True)
 class Write:
-    """A statement that changes the table of a name without a schema."""
+    """A statement that makes or changes the table of a name without a schema."""
 
     name: str
 
@@ -229,9 +240,13 @@ def _write(reader: _Reader) -> Command:
 
 def _create(reader: _Reader) -> Command:
     replaces = reader.skip("or", "replace")
-    if not reader.skip("view"):
+    is_table = reader.skip("table") or reader.skip("external", "table")
+    if not is_table and not reader.skip("view"):
         return Other()
     keeps = reader.skip("if", "not", "exists")
+    if is_table:
+        table = reader.name()
+        return Other() if table is None else Write(table)
     name = reader.view_name()
     return Other() if name is None else CreateView(name, reader.rest(), replaces, keeps)
 

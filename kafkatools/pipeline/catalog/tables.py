@@ -118,8 +118,12 @@ class RecordTables:
                 f"The topics {names_text} differ only in case: set --conf spark.sql.caseSensitive=true to use both"
             )
 
+    def key(self, name: str) -> str:
+        """Return a name as Spark compares names: in lower case unless it is case-sensitive."""
+        return name if self._is_case_sensitive() else name.lower()
+
     def _is_case_sensitive(self) -> bool:
-        return self._spark.conf.get("spark.sql.caseSensitive") == "true"
+        return (self._spark.conf.get("spark.sql.caseSensitive") or "").lower() == "true"
 
     def open(self, uri: Uri, mode: OpenMode) -> RecordTable:
         """Open a topic or log files. Raises PipelineError, and Spark's own exceptions."""
@@ -131,7 +135,8 @@ class RecordTables:
         else:
             schema = columns_schema(frozenset(self._columns()))
         cluster = self._cluster if uri.kind == TOPIC else None
-        table = read_source(self._spark, uri, options, cluster, schema)
+        # An INSERT would write to the source itself, even to a topic; Spark refuses it for a projection.
+        table = read_source(self._spark, uri, options, cluster, schema).select("*")
         plans = [plan for part in PARTS if part in table.columns and (plan := self._plan(uri, part)) is not None]
         if mode.is_draft:
             return RecordTable(_draft(table, plans), None, bool(plans))

@@ -382,6 +382,7 @@ _STREAM = re.compile(r"^(?:\[STREAM_FAILED\]\s*)?Query \[id = \S+, runId = \S+\]
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 _POSITION = re.compile(r"[;(]\s*line (\d+),? pos(ition)? (\d+)\)?;?")
 """A place in the SQL: Spark counts its "pos" from 0, its "position" from 1."""
+_IN_VIEW = re.compile(r"^== SQL of VIEW (\S+)", re.MULTILINE)
 _WORKER_ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception)): ?(?P<text>.*)$", re.MULTILINE)
 _JAVA_ERROR = re.compile(r"^(?:: |Caused by: )?(?:[a-z]\w*\.)+(?P<type>\w+(?:Error|Exception)): ?(?P<text>.*)$", re.M)
 _SDK_CLASS = re.compile(r"\bsoftware\.amazon\.(?:\w+\.)+(?:[A-Z]\w*): (?:null )?")
@@ -463,6 +464,8 @@ def _clean(text: str) -> str:
     head = _POSITION.sub("", _SQLSTATE.sub("", _CONDITION.sub("", _STREAM.sub("", head))))
     head = re.sub(r"\s*\(line \d+, pos \d+\)", "", head)
     line = _one_line(head).rstrip(";").rstrip()
+    if (view := _IN_VIEW.search(text)) is not None:  # the place is one in the view's text
+        return f"{line} (in the view {view[1].strip('`')})"
     return f"{line} (line {place[1]}, position {int(place[3]) + (place[2] is None)})" if place else line
 
 

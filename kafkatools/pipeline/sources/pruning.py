@@ -57,6 +57,8 @@ _ID = re.compile(r"#(\d+)L?")
 _RELATION = re.compile(r"(?<!Streaming)RelationV2\[([^\n]*)\] ")
 _STREAM = re.compile(r"StreamingRelationV2 [^\n]*")
 _STREAM_COLUMNS = re.compile(r"\[([A-Za-z]+#\d+L?(?:, [A-Za-z]+#\d+L?)*)\]")
+_TIME = re.compile(r"\b\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?")
+"""A time in a plan. Of two plans of the same query only the current time differs, which is the time of planning."""
 _OBJECT = re.compile(r"(?<=[A-Za-z0-9])@[0-9a-f]+\b")
 _LINE = re.compile(r"((?:[:+ ][- ] )*)~?(.*)")
 _PROJECTION = re.compile(r"Project(?: \[(?:[A-Za-z]+#\d+L?(?:, )?)*\])?")
@@ -202,11 +204,11 @@ def _ids(attributes: JavaObject) -> set[int]:
 
 
 def plan_text(plan: JavaObject) -> str:
-    """Return a text that is equal for equal plans: attribute IDs numbered in order of appearance, sources with used
-    columns only and without the addresses of a stream's objects, and without projections that only select columns
-    right above a source."""
+    """Return a text that is equal for equal plans of a query: without times, attribute IDs numbered in order of
+    appearance, sources with used columns only and without the addresses of a stream's objects, and without projections
+    that only select columns right above a source."""
     result = ", ".join(f"{attribute.name()}#{attribute.exprId().id()}" for attribute in _items(plan.output()))
-    text = f"{result}\n{_without_projections(str(plan.treeString()))}"
+    text = _TIME.sub("TIME", f"{result}\n{_without_projections(str(plan.treeString()))}")
     counts: dict[str, int] = {}
     for number in _ID.findall(text):
         counts[number] = counts.get(number, 0) + 1

@@ -83,14 +83,28 @@ def _requested(args: Args) -> list[Statement] | None:
 
 
 def _statements_of(stdin: BinaryIO) -> Iterator[Statement]:
-    """Yield the statements of stdin, each as soon as its semicolon is read."""
-    rest, line_number = "", 1
-    for line in stdin:
-        found, after = split(rest + line.decode("utf-8", "replace"))
-        yield from (Statement(one.text, one.line + line_number - 1) for one in found)
-        line_number += (rest + line.decode("utf-8", "replace")).count("\n") - after.count("\n")
+    """Yield the statements of stdin, each as soon as its semicolon is read. Raises UsageError for a line that is not
+    UTF-8, and if there is no statement."""
+    rest, first_line, is_empty = "", 1, True
+    for number, line in enumerate(stdin, 1):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            raise UsageError(f"stdin is not UTF-8 text: line {number}") from None
+        rest += text
+        if ";" not in text:  # a long statement is not split anew for each of its lines
+            continue
+        found, after = split(rest)
+        for statement in found:
+            is_empty = False
+            yield Statement(statement.text, statement.line + first_line - 1)
+        first_line += rest.count("\n") - after.count("\n")
         rest = after
-    yield from (Statement(one.text, one.line + line_number - 1) for one in all_statements(rest))
+    for statement in all_statements(rest):
+        is_empty = False
+        yield Statement(statement.text, statement.line + first_line - 1)
+    if is_empty:
+        raise UsageError("stdin contains no SQL statement")
 
 
 def _registry(args: Args) -> str | None:

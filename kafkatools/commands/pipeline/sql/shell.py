@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,14 @@ from kafkatools.commands.pipeline.show import count_text
 from kafkatools.commands.pipeline.spark_progress import spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
-from kafkatools.pipeline.catalog.catalog import Catalog, StatementError, statement_error
+from kafkatools.pipeline.catalog.catalog import Catalog, LocatedError, StatementError, located_error
 from kafkatools.pipeline.catalog.statements import Statement
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.session import plain_error, was_interrupted
 from kafkatools.tools.row_texts import ROWS_AT_ONCE, TABLE, TEXT_FORMS, Rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 _INDENT = "  "
 
@@ -68,7 +69,7 @@ class Shell:
         def parts() -> Rows:
             nonlocal count
             rows = frame.toLocalIterator()
-            while part := list(islice(rows, ROWS_AT_ONCE)):
+            while part := _next_rows(rows):
                 count += len(part)
                 yield part
 
@@ -86,18 +87,18 @@ class Shell:
         from pyspark.errors import PySparkException
 
         if isinstance(error, PipelineError):
-            located = error if isinstance(error, StatementError) else StatementError(str(error))
+            located = error if isinstance(error, LocatedError) else LocatedError(str(error))
         elif isinstance(error, PySparkException):
-            located = statement_error(error)
+            located = located_error(error)
         elif type(error).__module__.startswith(("pyspark.", "py4j.")):
-            located = StatementError(plain_error(error))
+            located = LocatedError(plain_error(error))
         else:
             return None
         status = ExitStatus.USAGE if isinstance(error, StatementError) else ExitStatus.FAILED
         self._print_error(located, statement, status)
         return status
 
-    def _print_error(self, error: StatementError, statement: Statement, status: ExitStatus) -> None:
+    def _print_error(self, error: LocatedError, statement: Statement, status: ExitStatus) -> None:
         kind = "USAGE" if status is ExitStatus.USAGE else "FAILED"
         if not error.line:
             place = f" ({self._file}, line {statement.line})" if self._file else ""
@@ -110,6 +111,15 @@ class Shell:
             return
         self._console.error(f"{error} ({file}line {line}, position {error.column})")
         self._console.error_lines(line_with_caret(statement.text, error.line, error.column, self._console.width))
+
+
+def _next_rows(rows: Iterator[Row]) -> list[Row]:
+    """Return the next rows, none at the end. Raises PipelineError for a value that Python cannot represent, such as a
+    timestamp after the year 9999."""
+    try:
+        return list(islice(rows, ROWS_AT_ONCE))
+    except (ValueError, OverflowError) as error:
+        raise PipelineError(f"A value cannot be shown: {error}; CAST(... AS STRING) shows dates and times") from error
 
 
 def line_with_caret(text: str, line: int, column: int, width: int) -> str:

@@ -21,6 +21,7 @@ from kafkatools.pipeline.catalog.statements import (
     quoted,
     split,
     tokens,
+    without_semicolon,
 )
 from kafkatools.pipeline.errors import PipelineError
 
@@ -52,6 +53,20 @@ def test_statements_have_the_number_of_their_first_line() -> None:
     ]
     assert split(text)[1] == "SELECT 3"
     assert all_statements("-- nothing") == all_statements(" ; ;") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("SELECT 1", "SELECT 1"),
+        (" SELECT 1 ; ; -- end", " SELECT 1 "),
+        ("SELECT ';'", "SELECT ';'"),
+        ("SELECT 1; SELECT 2;", "SELECT 1; SELECT 2"),
+        ("SELECT 1 -- ;", "SELECT 1 -- ;"),
+    ],
+)
+def test_a_statement_without_its_semicolon(text: str, statement: str) -> None:
+    assert without_semicolon(text) == statement
 
 
 @pytest.mark.parametrize("text", ["SELECT 'open; ", "SELECT `open; ", "SELECT /* open; ", "SELECT /* /* */ ; "])
@@ -87,7 +102,10 @@ def test_no_character_is_lost(text: str) -> None:
         ("create or replace view `a.b` (x) AS SELECT 1", CreateView("a.b", " (x) AS SELECT 1", replaces=True)),
         ("CREATE VIEW IF NOT EXISTS v AS SELECT 1", CreateView("v", " AS SELECT 1", keeps=True)),
         ("CREATE TEMPORARY VIEW v AS SELECT 1", Other()),
-        ("CREATE TABLE t AS SELECT 1", Other()),
+        ("CREATE TABLE t AS SELECT 1", Write("t")),
+        ("CREATE OR REPLACE TABLE IF NOT EXISTS `a.b` (x INT)", Write("a.b")),
+        ("CREATE TABLE other.t (x INT)", Other()),
+        ("CREATE FUNCTION t AS 'x'", Other()),
         ("DROP VIEW v", DropView("v")),
         ("drop view if exists `v`", DropView("v", if_exists=True)),
         ("DROP VIEW v CASCADE", Other()),
