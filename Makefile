@@ -82,7 +82,7 @@ test-small: setup tools
 	$(BIN)/python .ci/pytest -n $(WORKERS) --dist worksteal $(SMALL) $(PYTEST_ARGS)
 
 test-large: setup tools
-	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry tests/matrix tests/yarn) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry tests/matrix tests/yarn tests/pipeline/test_pipeline_table_kills.py) $(PYTEST_ARGS)
 
 test-alone: setup tools
 	$(BIN)/python .ci/pytest $(ALONE) $(PYTEST_ARGS)

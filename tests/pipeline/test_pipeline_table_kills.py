@@ -1,7 +1,7 @@
 """Batches and streams into tables on a standalone cluster with two workers, of which a Python worker, an executor and
 the driver are killed: the table has each record once, the manifest counts them, and the run tells what happened.
 
-The suite runs a stream into Delta and a batch into Iceberg, `.ci/spark-matrix` all four pairs.
+They take minutes and belong to `make test-spark-matrix`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from support.embedded import embedded_broker
 from support.official_spark import (
     HAS_DELTA,
     HAS_ICEBERG,
-    SPARK,
-    TABLES_SPARK,
     table_settings,
     tables_python,
 )
@@ -34,7 +32,7 @@ from support.waiting import eventually
 
 import kafkatools
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400), pytest.mark.xdist_group("official")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 TOPIC = "orders"
 PATIENCE_S = 600
@@ -54,8 +52,6 @@ def slowly(table):
 """
 PAIRS = [(way, kind) for kind, present in (("delta", HAS_DELTA), ("iceberg", HAS_ICEBERG)) if present
          for way in ("stream", "batch")]  # fmt: skip
-if TABLES_SPARK == SPARK:
-    PAIRS = [("stream", "delta"), ("batch", "iceberg")]
 
 
 @pytest.fixture(scope="module")

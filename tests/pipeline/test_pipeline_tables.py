@@ -18,7 +18,7 @@ from support.requirements import require
 
 import kafkatools
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("official")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TABLES = ["delta:DIRECTORY/NAME"] * HAS_DELTA + ["iceberg:lake.db.NAME"] * HAS_ICEBERG
 

@@ -104,7 +104,7 @@ def outcomes(guarded: GuardedBroker, home: pathlib.Path) -> dict[str, tuple[int,
     ):  # fmt: skip
         run(right, "apply", str(home / "a.toml"), "--dry-run")
     environ = {"KT_JOURNAL": "on", "KT_HOME": str(home / "journal")}
-    reset = ("--group", "readers", "--topic", "orders", "--to-latest", "--execute", "--no-undo-file")
+    reset = ("--group", "readers", "--topic", "orders", "--to-offset", "3", "--execute", "--no-undo-file")
     assert guarded.kt("consumer-groups", "--reset-offsets", *reset, environ=environ).status == 0
     for right in ("DESCRIBE TOPIC orders", "DESCRIBE GROUP", "READ TOPIC orders", "READ GROUP"):
         ran = run(right, "undo", "1", "--yes", environ=environ)

@@ -66,6 +66,8 @@ def embedded() -> Iterator[str]:
 def run_examples(bootstrap: str, prefix: str = "") -> None:
     """All programs of the page, one after the other, and what they left. Names get a prefix, for a shared cluster."""
     names = re.compile(rf'"({"|".join(NAMES)})"')
+    with kafkatools.Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(f"{prefix}parts")  # the program about its replicas does not wait for its leader
     for code in PROGRAMS:
         done = run(names.sub(rf'"{prefix}\1"', code.replace(ADDRESS, bootstrap)))
         told = [line for line in done.stderr.splitlines() if not re.match(NOT_LED_YET, line)]

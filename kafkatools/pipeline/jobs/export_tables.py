@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -62,7 +63,7 @@ def run_table_export(
     rounds. `after_round` is called with the progress after each round. Returns the sums. Raises PipelineError."""
     try:
         return _run_rounds(spark, export, after_round)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:  # PySpark does not translate every exception of the JVM
         raise PipelineError(unreadable(export.sink, error)) from error
 
 
