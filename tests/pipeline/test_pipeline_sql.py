@@ -183,7 +183,7 @@ def test_a_semicolon_at_the_end_of_a_programs_statement(spark: Any, place: Place
     catalog = catalog_of(spark, place)
     catalog.sql("CREATE VIEW kept AS SELECT 1 AS one;")
     assert catalog.sql("SELECT one FROM kept; -- the end").collect()[0].one == 1
-    assert [row.name for row in catalog.sql("SHOW VIEWS;").collect()] == ["kept"]
+    assert "kept" in [row.name for row in catalog.sql("SHOW VIEWS;").collect()]
     catalog.sql("DROP VIEW kept;")
     assert catalog.sql("SHOW VIEWS").collect() == []
 

@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from support.apache_kafka import Unavailable
 from support.embedded import embedded_broker
-from support.official_spark import HAS_DELTA, HAS_ICEBERG, QUICK, OfficialSpark, table_settings, tables_python
+from support.official_spark import (
+    HAS_DELTA,
+    HAS_ICEBERG,
+    QUICK,
+    SPARK,
+    TABLES_SPARK,
+    OfficialSpark,
+    table_settings,
+    tables_python,
+)
 from support.requirements import require
 
 import kafkatools
@@ -21,6 +30,11 @@ import kafkatools
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TABLES = ["delta:DIRECTORY/NAME"] * HAS_DELTA + ["iceberg:lake.db.NAME"] * HAS_ICEBERG
+
+
+def tables(of_suite: str) -> list[str]:
+    """Both kinds of tables, in `make test` the one given: each test starts Spark several times."""
+    return [table for table in TABLES if TABLES_SPARK != SPARK or table.startswith(of_suite)]
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +188,7 @@ def test_the_query_is_that_of_the_guide() -> None:
     assert f'--sql "{SQL}"' in guide.read_text()
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", tables("iceberg"))
 def test_a_topic_is_merged_by_key_and_a_resumed_run_merges_what_came_since(table: str, place: Place) -> None:
     topic = f"merged-{table[:5]}"
     uri, manifest = place.table(table, "merged"), str(place.directory / f"{topic}.json")
@@ -218,7 +232,7 @@ def test_rows_of_several_topics_are_merged_with_their_topic(place: Place) -> Non
     assert place.rows(uri, "user, n") == [["a", 1]]
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", tables("delta"))
 def test_a_run_that_was_killed_before_its_commit_is_resumed(table: str, place: Place) -> None:
     topic = f"cut-{table[:5]}"
     uri, manifest = place.table(table, "cut"), place.directory / f"{topic}.json"
@@ -239,7 +253,7 @@ def test_a_run_that_was_killed_before_its_commit_is_resumed(table: str, place: P
     assert "a run was interrupted while writing to delta:/elsewhere, which may hold part of its rows" in told
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", tables("iceberg"))
 def test_a_run_that_fails_after_its_commit_is_not_written_again_without_a_question(table: str, place: Place) -> None:
     topic = f"late-{table[:5]}"
     uri, manifest = place.table(table, "late"), place.directory / f"{topic}.json"
@@ -265,7 +279,7 @@ def cut_off(manifest: pathlib.Path, uri: str, checkpoint: pathlib.Path, first: s
     pathlib.Path(f"{manifest}.journal").write_text(json.dumps({**journal, "started_ms": 0}))
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", tables("delta"))
 @pytest.mark.parametrize("is_merge", [False, True])
 def test_a_stream_that_repeats_its_last_batch_doubles_nothing(table: str, is_merge: bool, place: Place) -> None:
     """What Spark does after a kill between the commit of the table and that of the checkpoint."""
@@ -351,7 +365,7 @@ def test_two_exports_at_the_same_time_neither_lose_nor_double_a_record(table: st
     assert place.rows(uri, "offset") == [[at] for at in range(13)]
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", tables("delta"))
 def test_offsets_that_a_killed_export_has_committed_are_not_missed_when_they_are_deleted(
     table: str, place: Place
 ) -> None:
