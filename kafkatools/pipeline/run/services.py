@@ -29,6 +29,7 @@ from kafkatools.core.net.requests import BrokerRequest, Interrupted
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.pipeline.run.session import is_connected
 from kafkatools.pipeline.run.spec import Pipeline
+from kafkatools.pipeline.run.wait_notices import WaitTimer
 from kafkatools.pipeline.uris import LOG, TOPIC, Cluster
 
 if TYPE_CHECKING:
@@ -57,29 +58,15 @@ class Service(Protocol):
         """Close the connections."""
 
 
-class Outages:
-    """Decides when to report that a service does not answer: after 10 s, again each minute, and when it answers again.
-    Each line of a wait ends with `advice`."""
-
-    def __init__(self, advice: str) -> None:
-        self._advice = advice
-        self._since: dict[str, int] = {}
-        self._next_ms: dict[str, int] = {}
-
-    def lines(self, unavailable: dict[str, str], now_ms: int) -> list[str]:
-        """Return the lines to print now. `unavailable`: the reasons of what does not answer, by name."""
-        lines = []
-        for name in [name for name in self._since if name not in unavailable]:
-            since_ms = self._since.pop(name)
-            if self._next_ms.pop(name) > _FIRST_MS:
-                lines.append(f"{name} answers again, after {(now_ms - since_ms) // 1000} s")
-        for name, reason in unavailable.items():
-            waited_ms = now_ms - self._since.setdefault(name, now_ms)
-            if waited_ms < self._next_ms.setdefault(name, _FIRST_MS):
-                continue
-            self._next_ms[name] = waited_ms + _AGAIN_MS
-            lines.append(f"Waiting for {name[0].lower()}{name[1:]} for {waited_ms // 1000} s: {reason}; {self._advice}")
-        return lines
+def outage_lines(timer: WaitTimer, unavailable: Mapping[str, str], now_ms: int, advice: str) -> list[str]:
+    """Return the lines to print now about services that do not answer, and those that answer again. `unavailable`: the
+    reasons by name. Each line about a wait ends with `advice`."""
+    notices = timer.notices(unavailable, now_ms)
+    lines = [f"{name} answers again, after {waited_ms // 1000} s" for name, waited_ms in notices.ended.items()]
+    for name, waited_ms in notices.ongoing.items():
+        waited = f"Waiting for {name[0].lower()}{name[1:]} for {waited_ms // 1000} s"
+        lines.append(f"{waited}: {unavailable[name]}; {advice}")
+    return lines
 
 
 class Brokers:
@@ -256,15 +243,15 @@ def outage_notices(
 def _watch(
     watched: Iterable[WatchedService], tell: Callable[[str], object], over: threading.Event, clock: Clock
 ) -> None:
-    outages = [(service, Outages(advice)) for service, advice in watched]
+    timed = [(*service, WaitTimer(_FIRST_MS, _AGAIN_MS)) for service in watched]
     try:
         while not over.wait(POLL_S):
-            for service, outage in outages:
+            for service, advice, timer in timed:
                 unavailable = service.unavailable()
                 if over.is_set():
                     break
-                for line in outage.lines(unavailable, clock.now_ms()):
+                for line in outage_lines(timer, unavailable, clock.now_ms(), advice):
                     tell(line)
     finally:
-        for service, _ in outages:
+        for service, _, _ in timed:
             service.close()

@@ -12,13 +12,14 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.clock import SystemClock
+from kafkatools.pipeline.run.wait_notices import WaitTimer
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _POLL_MS = 1000
-_FIRST_S = 4.0
-_AGAIN_S = 60.0
+_FIRST_MS, _AGAIN_MS = 4000, 60_000
+_EXECUTORS = "executors"
 
 
 class Waiting(NamedTuple):
@@ -39,27 +40,6 @@ class Waiting(NamedTuple):
             f"{waited}: none has registered; no worker of the cluster may have {size}, or other applications hold them "
             "(spark.executor.memory and spark.executor.cores ask for less)"
         )
-
-
-class WaitingTimes:
-    """Decides when to tell that a job waits: after 4 s, and again each minute."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-        self._next_s = _FIRST_S
-
-    def waited_s(self, is_waiting: bool, now_s: float) -> float | None:
-        """Return how long the job has waited if that is to be told now, else None."""
-        if not is_waiting:
-            self._since, self._next_s = None, _FIRST_S
-            return None
-        if self._since is None:
-            self._since = now_s
-        waited = now_s - self._since
-        if waited < self._next_s:
-            return None
-        self._next_s = waited + _AGAIN_S
-        return waited
 
 
 class Losses:
@@ -96,15 +76,15 @@ def tell_of_waiting(context: SparkContext, tell: Callable[[str], object]) -> Non
 
 
 def _watch(context: SparkContext, tell: Callable[[str], object]) -> None:
-    times, losses, clock = WaitingTimes(), Losses(), SystemClock()
+    timer, losses, clock = WaitTimer(_FIRST_MS, _AGAIN_MS), Losses(), SystemClock()
     while True:
         clock.sleep_ms(_POLL_MS)
         try:
             if context._jsc is None:  # stopped
                 return
-            waited = times.waited_s(_is_waiting(context), clock.now_ms() / 1000)
-            if waited is not None:
-                tell(_waiting(context).text(waited))
+            waits = (_EXECUTORS,) if _is_waiting(context) else ()
+            for waited_ms in timer.notices(waits, clock.now_ms()).ongoing.values():
+                tell(_waiting(context).text(waited_ms / 1000))
             for line in _losses(context, losses):
                 tell(line)
         except Exception:  # noqa: BLE001 - boundary of the thread: the JVM ends while it is asked

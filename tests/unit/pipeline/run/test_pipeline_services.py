@@ -16,23 +16,35 @@ from support.waiting import eventually
 import kafkatools
 from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.run import services
-from kafkatools.pipeline.run.services import Brokers, Outages, WatchedService, WebService, outage_notices, services_of
+from kafkatools.pipeline.run.services import (
+    Brokers,
+    WatchedService,
+    WebService,
+    outage_lines,
+    outage_notices,
+    services_of,
+)
 from kafkatools.pipeline.run.spec import pipeline_from
+from kafkatools.pipeline.run.wait_notices import WaitTimer
 from kafkatools.pipeline.uris import Cluster
 
 
 def test_an_outage_is_reported_after_ten_seconds_each_minute_and_at_its_end() -> None:
-    outages = Outages("reading topic:t waits")
+    timer, advice = WaitTimer(10_000, 60_000), "reading topic:t waits"
     reason = {"Broker b:1": "no answer"}
-    told = {now: outages.lines(reason, now * 1000) for now in range(0, 140, 2)}
-    assert {now: lines for now, lines in told.items() if lines} == {
+
+    def lines(unavailable: dict[str, str], now_ms: int) -> list[str]:
+        return outage_lines(timer, unavailable, now_ms, advice)
+
+    told = {now: lines(reason, now * 1000) for now in range(0, 140, 2)}
+    assert {now: found for now, found in told.items() if found} == {
         10: ["Waiting for broker b:1 for 10 s: no answer; reading topic:t waits"],
         70: ["Waiting for broker b:1 for 70 s: no answer; reading topic:t waits"],
         130: ["Waiting for broker b:1 for 130 s: no answer; reading topic:t waits"],
     }
-    assert outages.lines({}, 142_000) == ["Broker b:1 answers again, after 142 s"]
-    assert outages.lines(reason, 200_000) == [] and outages.lines({}, 204_000) == [], "not told, so not ended either"
-    assert outages.lines(reason, 300_000) == [] and outages.lines(reason, 310_000) != []
+    assert lines({}, 142_000) == ["Broker b:1 answers again, after 142 s"]
+    assert lines(reason, 200_000) == [] and lines({}, 204_000) == [], "not told, so not ended either"
+    assert lines(reason, 300_000) == [] and lines(reason, 310_000) != []
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ import pytest
 
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.masters import ensure_reachable, master_addresses
-from kafkatools.pipeline.run.waiting import Losses, Waiting, WaitingTimes
+from kafkatools.pipeline.run.wait_notices import WaitTimer
+from kafkatools.pipeline.run.waiting import Losses, Waiting
 
 
 @pytest.mark.parametrize(
@@ -137,11 +138,13 @@ def test_a_master_with_tls_only_has_to_accept() -> None:
 
 
 def test_waiting_is_told_after_four_seconds_and_each_minute() -> None:
-    times = WaitingTimes()
-    told = [now for now in range(130) if times.waited_s(True, float(now)) is not None]
+    timer = WaitTimer(4000, 60_000)
+    told = [now for now in range(130) if timer.notices(["executors"], 1000 * now).ongoing]
     assert told == [4, 64, 124]
-    assert times.waited_s(False, 130.0) is None
-    assert [now for now in range(131, 140) if times.waited_s(True, float(now)) is not None] == [135]
+    assert timer.notices([], 130_000) == ({}, {"executors": 130_000})
+    assert [now for now in range(131, 140) if timer.notices(["executors"], 1000 * now).ongoing] == [135]
+    assert timer.notices(["brokers"], 141_000) == ({}, {"executors": 10_000}), "waits have their own times"
+    assert timer.notices(["brokers"], 145_000) == ({"brokers": 4000}, {})
 
 
 def test_the_reason_names_what_the_application_asks_for() -> None:
