@@ -293,9 +293,10 @@ def delete_file(url: str) -> None:
 
 
 def read_text(path: str) -> str:
-    """Read a local UTF-8 text file. Raises PipelineError if the file cannot be read or is not UTF-8."""
+    """Read a local UTF-8 text file, without a byte order mark. Raises PipelineError if the file cannot be read or is
+    not UTF-8."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             return file.read()
     except OSError as error:
         raise unreadable(path, error) from None

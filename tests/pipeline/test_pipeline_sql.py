@@ -109,6 +109,9 @@ def test_several_statements_of_arguments_files_and_stdin(place: Place, tmp_path:
     assert error[1:] == ["  SELECT nme", "         ^"]
     assert place.run("-e", "SELECT 1 AS a; SELECT 2 AS b").out.split() == ["a", "1", "b", "2"]
     assert place.run(stdin=b"SELECT 1 AS a;\nSELECT\n2 AS b").out.split() == ["a", "1", "b", "2"]
+    (tmp_path / "marked.sql").write_bytes(b"\xef\xbb\xbfSELECT 1 AS a;")
+    assert place.run("-f", "marked.sql").out.split() == ["a", "1"], "with a byte order mark"
+    assert place.run(stdin=b"\xef\xbb\xbfSELECT 1 AS a").out.split() == ["a", "1"]
     later = place.run(stdin=b"SELECT 1 AS a;\n\nSELEC;\n", status=2)
     assert "Syntax error at or near 'SELEC'. (line 3, position 1)\n  SELEC\n  ^\n" in later.err
     for words in (
@@ -208,6 +211,7 @@ def test_a_statement_that_writes_runs_once_over_whole_tables(place: Place, tmp_p
         f"SELECT count(*) AS n FROM {name}; DROP TABLE {name}"
     )
     assert ran == [{"n": 2 * RECORDS}]
+    assert not (place.home / "spark-warehouse").exists() and not pathlib.Path("spark-warehouse").exists()
 
 
 def test_topics_cannot_be_changed(place: Place) -> None:

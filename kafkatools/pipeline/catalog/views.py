@@ -104,7 +104,7 @@ class ViewFile:
         if self.path is None:
             return self._text
         try:
-            with open(self.path, encoding="utf-8") as file:
+            with open(self.path, encoding="utf-8-sig") as file:
                 return file.read()
         except FileNotFoundError:
             return ""

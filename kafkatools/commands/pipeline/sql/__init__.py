@@ -88,7 +88,7 @@ def _statements_of(stdin: BinaryIO) -> Iterator[Statement]:
     rest, first_line, is_empty = "", 1, True
     for number, line in enumerate(stdin, 1):
         try:
-            text = line.decode()
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
             raise UsageError(f"stdin is not UTF-8 text: line {number}") from None
         rest += text
