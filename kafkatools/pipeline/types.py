@@ -15,8 +15,7 @@ PartitionContent = dict[str, Any]
 FileContent = dict[str, Any]
 
 # A manifest's entry for one source. `partitions` and `damages` are empty for other sources than Kafka; `files` is None
-# unless the source is a directory of files. `records` and the counts of bad and wider keys and values are None if not
-# counted.
+# unless the source is a directory of files. `records` and the counts of keys and values are None if not counted.
 SourceContent = dict[str, Any]
 
 # A manifest's entry for the sink. `rows` is None if not counted, `files` is None if the sink has no files or they

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from support.waiting import eventually
 
 import kafkatools
 from kafkatools.pipeline.run import services
+from kafkatools.pipeline.run.wait_notices import WaitTimer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -262,13 +263,13 @@ def test_a_resumed_run_has_the_columns_of_the_newest_schema(
         return source
 
     place.send(1, OLD, note="a", row={"note": "a", "price": None})
-    assert run()["wider_values"] == 0
+    assert run()["values_with_unknown_fields"] == 0
     registry.schemas.append(WIDER)
     place.send(2, WIDER, note="b", price=2.5, row={"note": "b", "price": 2.5})
-    assert run()["wider_values"] == 0
+    assert run()["values_with_unknown_fields"] == 0
     registry.schemas.append(NARROWER)
     place.send(3, NARROWER, row={"note": None, "price": None})
-    assert run()["wider_values"] == 0
+    assert run()["values_with_unknown_fields"] == 0
     rows = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "out")).orderBy("id").collect()
     assert [row.asDict() for row in rows] == place.expected
 
@@ -278,15 +279,15 @@ def test_a_batch_waits_for_its_broker_and_says_so(
 ) -> None:
     for name, value in {"POLL_S": 0.1, "_FIRST_MS": 0, "_TIMEOUT_MS": 500}.items():
         monkeypatch.setattr(services, name, value)
-    told, decide = threading.Event(), services.Outages.lines
+    told, decide = threading.Event(), services.outage_lines
 
-    def lines(self: services.Outages, silent: dict[str, str], now_ms: int) -> list[str]:
-        result = decide(self, silent, now_ms)
+    def lines(timer: WaitTimer, unavailable: Mapping[str, str], now_ms: int, advice: str) -> list[str]:
+        result = decide(timer, unavailable, now_ms, advice)
         if result:
             told.set()
         return result
 
-    monkeypatch.setattr(services.Outages, "lines", lines)
+    monkeypatch.setattr(services, "outage_lines", lines)
     place.send(1, OLD, note="a", row={})
     words = ["--from", "topic:orders", "--from-option", "kafka.request.timeout.ms=1000", "--to", "console:", "--json"]
     words += ["--sql", "SELECT offset FROM input", "--bootstrap-server", place.broker.bootstrap]

@@ -97,7 +97,8 @@ def test_avro_by_a_registry(bootstrap: str, registry: str, tmp_path: pathlib.Pat
     rows = [json.loads(line) for line in ran.out.splitlines()]
     nothing = {"id": None, "note": None}
     assert rows == [{"id": 1, "note": None}, {"id": 2, "note": "x"}, nothing, nothing, nothing]
-    assert json.loads(ran.err)["sources"][0]["bad_values"] == 2
+    (source,) = json.loads(ran.err)["sources"]
+    assert (source["bad_values"], source["values_with_unknown_fields"]) == (2, 0)
     refused = run(bootstrap, tmp_path, *words, *sql, status=1)
     assert json.loads(refused.err)["error"]["message"].startswith(f"http://{registry}/schemas/ids/")
     assert ": 401 " in refused.err
@@ -110,6 +111,7 @@ def test_protobuf_by_a_schema_file(bootstrap: str, tmp_path: pathlib.Path) -> No
     words = ("--from", "topic:proto", "--value", "protobuf", "--value-schema", "order.proto")
     ran = run(bootstrap, tmp_path, *words, "--sql", "SELECT value FROM input ORDER BY offset")
     assert [json.loads(line)["value"] for line in ran.out.splitlines()] == [{"id": 5, "tags": ["a", "b"]}, None]
-    assert json.loads(ran.err)["sources"][0]["bad_values"] == 1
+    (source,) = json.loads(ran.err)["sources"]
+    assert (source["bad_values"], source["values_with_unknown_fields"]) == (1, None)
     wrong = run(bootstrap, tmp_path, *words, "--value-message", "Nix", status=1)
     assert json.loads(wrong.err)["error"]["message"] == "order.proto has no message Nix; its messages are Order"

@@ -105,7 +105,7 @@ def _source_lines(source: SourceResult) -> list[str]:
     for count, part in ((source.bad_keys, "key"), (source.bad_values, "value")):
         if count:
             lines.append(f"{source.uri}: {count_text(count, part)} could not be decoded: null in their place")
-    for count, part in ((source.wider_keys, "key"), (source.wider_values, "value")):
+    for count, part in ((source.keys_with_unknown_fields, "key"), (source.values_with_unknown_fields, "value")):
         if count:
             lines.append(
                 f"{source.uri}: fields of a newer schema are left out in {count_text(count, part)}, since the columns "

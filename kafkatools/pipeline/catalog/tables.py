@@ -214,6 +214,8 @@ def _draft(table: DataFrame, plans: list[formats.Plan]) -> DataFrame:
 class JsonText:
     """Decodes values of JSON Schema to their JSON text: Spark has no type for any JSON."""
 
+    finds_unknown_fields = False
+
     def start(self) -> ValueDecoder:
         """Return the decoder of values; it raises ValueError for bytes that are not a schema ID and JSON."""
         return ValueDecoder(_json_text)

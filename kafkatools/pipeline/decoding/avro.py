@@ -185,12 +185,17 @@ class AvroDecoder:
     """Decodes Avro values to the reader schema on the executors. With a registry, each value starts with the ID of its
     writer schema. Without one, the reader schema is also the writer schema, and a header with a schema ID is skipped if
     the value cannot be decoded with it. A registry that does not answer is asked again for a minute. `reader_id`: the
-    reader schema's ID, None for a file; `has_more_fields` is about values of later schemas only."""
+    reader schema's ID, None for a file; `has_unknown_fields` is about values of later schemas only."""
 
     def __init__(self, reader: RegisteredSchema, registry: SchemaRegistry | None, reader_id: int | None = None) -> None:
         self._reader = reader
         self._registry = registry
         self._reader_id = reader_id or 0
+
+    @property
+    def finds_unknown_fields(self) -> bool:
+        """Return whether writer schemas are compared with the reader schema, which needs a registry."""
+        return self._registry is not None
 
     def start(self, clock: Clock | None = None) -> ValueDecoder:
         """Return a decoder of values. With a registry it also fetches writer schemas, and raises PipelineError if the
@@ -206,7 +211,7 @@ class AvroDecoder:
         def decode(data: bytes) -> object:
             return _shaped(decode_exactly(data, HEADER_SIZE, writers.of(data), reader.parsed), shape)
 
-        return ValueDecoder(decode, writers.has_more_fields)
+        return ValueDecoder(decode, writers.has_unknown_fields)
 
 
 def _shaped(value: object, shape: Shape | None) -> object:
@@ -224,7 +229,7 @@ class _Writers:
         self._reader_id = reader_id
         self._clock = clock
         self._schemas: dict[int, AvroSchema | None] = {}
-        self._wider: set[int] = set()
+        self._with_unknown_fields: set[int] = set()
 
     def of(self, data: bytes) -> Schema:
         """Return the writer schema of a value. Raises ValueError without an ID or schema, PipelineError if the registry
@@ -238,15 +243,15 @@ class _Writers:
             schema = None if registered is None else AvroSchema(registered, f"schema {number}")
             self._schemas[number] = schema
             if schema is not None and number > self._reader_id and not schema.field_paths() <= self._fields:
-                self._wider.add(number)
+                self._with_unknown_fields.add(number)
         schema = self._schemas[number]
         if schema is None:
             raise ValueError(f"the registry has no schema {number}")
         return schema.parsed
 
-    def has_more_fields(self, data: bytes) -> bool:
+    def has_unknown_fields(self, data: bytes) -> bool:
         """Return whether a decoded value was written by a later schema, with fields that the reader schema lacks."""
-        return bool(self._wider) and schema_id(data) in self._wider
+        return bool(self._with_unknown_fields) and schema_id(data) in self._with_unknown_fields
 
     def _fetch(self, number: int) -> RegisteredSchema | None:
         """Fetch a schema, for up to a minute if the registry does not answer. Each task fetches its schemas anew, so

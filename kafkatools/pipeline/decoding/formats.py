@@ -44,6 +44,10 @@ Sample = Callable[[str], "list[bytes]"]
 class Decoder(Protocol):
     """A decoder that can be pickled and sent to the executors."""
 
+    @property
+    def finds_unknown_fields(self) -> bool:
+        """Return whether decoders have `has_unknown_fields`."""
+
     def start(self) -> ValueDecoder:
         """Return a decoder of values. Raises PipelineError if the library is missing."""
 
@@ -63,13 +67,20 @@ class Plan(NamedTuple):
         return f"__kt_bad_{self.part}"
 
     @property
-    def wider_column(self) -> str:
+    def unknown_fields_column(self) -> str:
         """The name of the Boolean column that marks values with fields that the decoded column lacks."""
-        return f"__kt_wider_{self.part}"
+        return f"__kt_unknown_fields_{self.part}"
+
+    @property
+    def finds_unknown_fields(self) -> bool:
+        """Return whether values with fields that the decoded column lacks are marked."""
+        return self.decoder is not None and self.decoder.finds_unknown_fields
 
     def mark_columns(self, *, strict: bool) -> list[str]:
         """Return the Boolean columns that `decode` adds to a table."""
-        return ([] if strict else [self.bad_column]) + ([self.wider_column] if self.decoder is not None else [])
+        return ([] if strict else [self.bad_column]) + (
+            [self.unknown_fields_column] if self.finds_unknown_fields else []
+        )
 
 
 def plan_decoding(spark: SparkSession, part: str, decoding: Decoding, sample: Sample, subject: str | None) -> Plan:
@@ -230,7 +241,7 @@ def _by_library(table: DataFrame, plan: Plan) -> DataFrame:
 
 class _ArrowStep:
     """A `mapInArrow` function that decodes one column of each record batch, and appends the columns that mark bad
-    values and those with more fields."""
+    values and, if the decoder finds them, those with unknown fields."""
 
     def __init__(self, decoder: Decoder, place: int, schema: pa.Schema) -> None:
         self._decoder = decoder
@@ -239,23 +250,26 @@ class _ArrowStep:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decode = self._decoder.start()
+        finds = decode.has_unknown_fields
         for batch in batches:
-            values, bad, wider = [], [], []
+            values, bad, unknown_fields = [], [], []
             for data in batch.column(self._place).to_pylist():
-                value, failed, has_more = None, False, False
+                value, failed, has_unknown_fields = None, False, False
                 if data is not None:
                     try:
                         value = decode(data)
-                        has_more = decode.has_more_fields(data)
+                        has_unknown_fields = finds is not None and finds(data)
                     except ValueError:
                         failed = True
                 values.append(value)
                 bad.append(failed)
-                wider.append(has_more)
+                unknown_fields.append(has_unknown_fields)
             columns = batch.columns
             columns[self._place] = _as_arrow(values, bad, self._schema.field(self._place).type)
             columns = [column.cast(field.type) for column, field in zip(columns, self._schema, strict=False)]
-            marks = [pa.array(bad, pa.bool_()), pa.array(wider, pa.bool_())]
+            marks = [pa.array(bad, pa.bool_())]
+            if finds is not None:
+                marks.append(pa.array(unknown_fields, pa.bool_()))
             yield pa.RecordBatch.from_arrays([*columns, *marks], schema=self._schema)
 
 

@@ -146,6 +146,9 @@ class ProtobufDecoder:
         self._message = message
         self._is_framed = is_framed
 
+    finds_unknown_fields = False
+    """A value's own schema is not fetched, so it is not compared with the message type."""
+
     def start(self) -> ValueDecoder:
         """Return a decoder of values; a value that by its index path is another message cannot be decoded. Raises
         PipelineError if protobuf is missing or the descriptors have no such message."""

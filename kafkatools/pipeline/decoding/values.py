@@ -6,17 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
-def _has_none(data: bytes) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class ValueDecoder:
-    """Decodes one value at a call. `decode` raises ValueError for a value that cannot be decoded. `has_more_fields`
-    returns whether a value that was decoded has fields that the column lacks, which are left out."""
+    """Decodes one value at a call. `decode` raises ValueError for a value that cannot be decoded.
+    `has_unknown_fields` returns whether the writer's schema of a decoded value has fields that the column lacks, which
+    are left out; None if the writer's schema is not available."""
 
     decode: Callable[[bytes], object]
-    has_more_fields: Callable[[bytes], bool] = _has_none
+    has_unknown_fields: Callable[[bytes], bool] | None = None
 
     def __call__(self, data: bytes) -> object:
         """Decode a value. Raises ValueError."""

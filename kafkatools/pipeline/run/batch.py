@@ -57,8 +57,8 @@ _NOT_WRITTEN = {*RECORD_COLUMNS, *METADATA_COLUMNS} - {*_RECORD_COLUMNS, "partit
 @dataclass
 class SourceResult:
     """The counts of what a run read from one source. `partitions` and `damages` are manifest entries of Kafka sources.
-    Bad keys and values could not be decoded, wider ones have fields that the column lacks. `records` and the counts of
-    keys and values are None if not counted."""
+    Bad keys and values could not be decoded; those with unknown fields were written by a later schema with fields that
+    the column lacks. `records` and the counts of keys and values are None if not counted."""
 
     name: str
     uri: str
@@ -67,14 +67,14 @@ class SourceResult:
     damages: list[dict[str, object]] = field(default_factory=list)
     bad_keys: int | None = None
     bad_values: int | None = None
-    wider_keys: int | None = None
-    wider_values: int | None = None
+    keys_with_unknown_fields: int | None = None
+    values_with_unknown_fields: int | None = None
 
     def set_counts(self, metrics: Mapping[str, int | None]) -> None:
         """Set the counts of keys and values from the metrics of the source's observation."""
-        for kind in ("bad", "wider"):
-            for part in ("key", "value"):
-                setattr(self, f"{kind}_{part}s", metrics.get(f"__kt_{kind}_{part}"))
+        for part in ("key", "value"):
+            setattr(self, f"bad_{part}s", metrics.get(f"__kt_bad_{part}"))
+            setattr(self, f"{part}s_with_unknown_fields", metrics.get(f"__kt_unknown_fields_{part}"))
 
 
 @dataclass

@@ -34,7 +34,7 @@ _MASK = (1 << 64) - 1
 _KEYS = ("manifest", "pipeline", "sources", "sink")
 
 
-_COUNTS = ("records", "bad_keys", "bad_values", "wider_keys", "wider_values")
+_COUNTS = ("records", "bad_keys", "bad_values", "keys_with_unknown_fields", "values_with_unknown_fields")
 _WORDS = {
     "first_offset": "begins with offset {}",
     "last_offset": "ends with offset {}",

@@ -91,7 +91,7 @@ def run_stream(
                 stop = interrupt
                 streaming_query.stop()
                 counts.update(streaming_query)
-            sources = [_source_result(pipeline, source, reports, counts) for source in pipeline.sources]
+            sources = [_source_result(opening, source, counts) for source in pipeline.sources]
             files = None
             if directory is not None and directory.is_visible:
                 files = [file for file in committed_files(spark, directory) if file not in before]
@@ -217,7 +217,7 @@ def _counted(streaming_query: StreamingQuery, counts: _Counts, broken_pipes: lis
 
 _OUTCOMES = {
     "bad": "{part}s cannot be decoded: null in their place",
-    "wider": "{part}s of a newer schema have fields that the columns of this stream lack: they are left out; start the "
+    "unknown_fields": "{part}s of a newer schema have fields that the columns of this stream lack: they are left out; start the "
     "stream again to get them, or give --{part}-schema FILE",
 }
 """The lines of a stream about values, by the kind of the column that marks them."""
@@ -295,17 +295,22 @@ def _offsets(value: JsonValue) -> dict[str, dict[str, int]]:
         return {}
 
 
-def _source_result(pipeline: Pipeline, source: Source, reports: str, counts: _Counts) -> SourceResult:
-    at = pipeline.sources.index(source)
+def _source_result(opening: Opening, source: Source, counts: _Counts) -> SourceResult:
+    at = opening.pipeline.sources.index(source)
     metrics = counts.metrics.get(f"kt_{source.name}", {})
-    result = read_reported(source, reports)
+    result = read_reported(source, opening.reports)
     result.records = counts.read_of[at] if at < len(counts.read_of) else 0
     if source.uri.is_kafka and not result.partitions and at < len(counts.offsets):
         result.partitions = partition_progress(*counts.offsets[at])
     result.set_counts(metrics)
     for part in ("key", "value"):
-        if getattr(source, part) is not None and not pipeline.strict and not metrics:
+        plan = opening.plans.get((source.name, part))
+        if plan is None or metrics:
+            continue
+        if not opening.pipeline.strict:  # no micro-batch, so no value was bad
             setattr(result, f"bad_{part}s", 0)
+        if plan.finds_unknown_fields:
+            setattr(result, f"{part}s_with_unknown_fields", 0)
     return result
 
 

@@ -23,6 +23,7 @@ pytest.importorskip("google.protobuf")
 
 from kafkatools.pipeline.decoding import avro as avro  # noqa: E402
 from kafkatools.pipeline.decoding import protobuf as protobuf  # noqa: E402
+from kafkatools.pipeline.decoding.formats import Plan  # noqa: E402
 
 NESTED = {
     "type": "record",
@@ -134,10 +135,25 @@ def test_values_of_a_later_schema_with_more_fields_are_marked() -> None:
     registry: Any = Registry(**{f"_{number}": registered(schema) for number, (schema, _, _) in schemas.items()})
     reader = record(("a", {"type": "long"}), ("in", inner))
     decode = avro.AvroDecoder(registered(reader), registry, 2).start()
-    for number, (schema, value, is_wider) in schemas.items():
+    for number, (schema, value, has_more) in schemas.items():
         data = b"\0\0\0\0" + bytes([number]) + avro_body(schema, value)
         assert decode(data) == {"a": 1, "in": {"x": 1}}, number
-        assert decode.has_more_fields(data) == is_wider, number
+        assert decode.has_unknown_fields is not None and decode.has_unknown_fields(data) == has_more, number
+
+
+def test_unknown_fields_are_looked_for_only_with_a_registry() -> None:
+    registry: Any = Registry(_1=registered("int"))
+    protobuf_decoder = protobuf.ProtobufDecoder(b"", None, is_framed=True)
+    for decoder, finds in (
+        (avro.AvroDecoder(registered("int"), registry), True),
+        (avro.AvroDecoder(registered("int"), None), False),
+        (protobuf_decoder, False),
+    ):
+        plan = Plan("value", "avro", None, decoder)
+        assert plan.finds_unknown_fields == finds
+        assert plan.mark_columns(strict=False) == ["__kt_bad_value", "__kt_unknown_fields_value"][: 1 + finds]
+        if decoder is not protobuf_decoder:
+            assert (decoder.start().has_unknown_fields is not None) == finds
 
 
 class AwayRegistry(Registry):

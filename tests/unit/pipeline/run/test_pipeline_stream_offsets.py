@@ -32,7 +32,11 @@ def test_offsets_of_topics_and_nothing_else(told: Any, offsets: dict[str, Any]) 
 def test_bad_values_and_those_with_more_fields_are_told_once_each() -> None:
     pipeline = pipeline_from({"from": "topic:orders", "to": "console:"}, {})
     counts, lines = _Counts(), list[str]()
-    for metrics in ({"__kt_bad_value": 0}, {"__kt_bad_value": 2}, {"__kt_bad_value": 3, "__kt_wider_value": 1}):
+    for metrics in (
+        {"__kt_bad_value": 0},
+        {"__kt_bad_value": 2},
+        {"__kt_bad_value": 3, "__kt_unknown_fields_value": 1},
+    ):
         counts.metrics["kt_input"] = metrics
         _tell_of_values(pipeline, counts, lines.append)
         _tell_of_values(pipeline, counts, lines.append)
