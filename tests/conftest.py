@@ -51,7 +51,7 @@ def kafka_jars() -> str:
 
 @pytest.fixture(scope="session")
 def kafkajs_modules() -> str:
-    """The directory with kafkajs, for NODE_PATH; skips (or fails) when Node.js or npm is missing."""
+    """The directory with kafkajs, for NODE_PATH; skips (or fails) when Node.js is missing."""
     try:
         return kafkajs.node_modules()
     except apache_kafka.Unavailable as missing:
