@@ -37,7 +37,7 @@ def node_modules() -> str:
 
 
 def _archive() -> bytes:
-    registry = os.environ.get("NPM_CONFIG_REGISTRY") or os.environ.get("npm_config_registry") or REGISTRY
+    registry = os.environ.get("NPM_CONFIG_REGISTRY") or REGISTRY
     url = f"{registry.rstrip('/')}/kafkajs/-/kafkajs-{VERSION}.tgz"
     try:
         with urllib.request.urlopen(url, timeout=60) as response:

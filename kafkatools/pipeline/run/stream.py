@@ -217,8 +217,8 @@ def _counted(streaming_query: StreamingQuery, counts: _Counts, broken_pipes: lis
 
 _OUTCOMES = {
     "bad": "{part}s cannot be decoded: null in their place",
-    "unknown_fields": "{part}s of a newer schema have fields that the columns of this stream lack: they are left out; start the "
-    "stream again to get them, or give --{part}-schema FILE",
+    "unknown_fields": "{part}s of a newer schema have fields that the columns of this stream lack: they are left out; "
+    "start the stream again to get them, or give --{part}-schema FILE",
 }
 """The lines of a stream about values, by the kind of the column that marks them."""
 
