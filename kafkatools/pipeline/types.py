@@ -23,7 +23,8 @@ SourceContent = dict[str, Any]
 SinkContent = dict[str, Any]
 
 # The part of a pipeline's definition that determines its output, without the options of sources and sink that may be
-# secret. A run resumes another run only if both are equal.
+# secret. A run resumes another run only if both are equal; a stream's identity also has `clusters`, the cluster ids by
+# the names of sources, and by "" of the sink.
 PipelineIdentity = dict[str, Any]
 
 # The manifest of a run. `runs` counts the first run and each run that resumed it; times are epoch milliseconds.
@@ -32,9 +33,10 @@ ManifestContent = dict[str, Any]
 # The file moves that complete a run: files to delete, and files to move from `staging` into `directory`. A sink that is
 # not a directory of files has only `writing`: the URI of the sink that may hold part of the rows; a table also has
 # `version`: the one before the run, None if there was no table. A running stream has `streaming`, the URI of its sink,
-# `checkpoint`, `batch`, the number of the last micro-batch that the manifest has (-1: none), `starts`, the offsets of
-# each source after it (None while unknown), `files`, the files of the sink by then (None if it has none), `runs`, that
-# of the manifest by then (0 without one), and `started_ms`.
+# `checkpoint`, `pipeline`, its identity, `topic_ids`, by source and topic, `batch`, the number of the last micro-batch
+# that the manifest has (-1: none), `starts`, the offsets of each source after it (None while unknown), `files`, the
+# files of the sink by then (None if it has none), `runs`, that of the manifest by then (0 without one), and
+# `started_ms`.
 Journal = dict[str, Any]
 
 # The values of a pipeline file by key. Each table in `sources` has the keys that describe a source.

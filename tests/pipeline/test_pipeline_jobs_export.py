@@ -15,7 +15,15 @@ from support.dumped_records import batches_of
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.export import run_export
-from kafkatools.pipeline.jobs.export_state import STATE, Export, ensure_continued, lost_ranges, next_ranges
+from kafkatools.pipeline.jobs.export_state import (
+    STATE,
+    Export,
+    ensure_continued,
+    ensure_same_export,
+    export_identity,
+    lost_ranges,
+    next_ranges,
+)
 from kafkatools.pipeline.run.session import register
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.uris import Uri
@@ -94,8 +102,9 @@ def test_a_run_that_is_killed_anywhere_goes_on(
         "export": {
             "source": f"log:{root}", "where": None, "dialect": None, "format": "parquet",
             "partition_by": ["date"], "text": False,
-            "isolationlevel": None, "kafka.isolation.level": None, "includeheaders": None, "assign": None,
-            "subscribe": None, "subscribepattern": None,
+            "isolationlevel": None, "kafka.isolation.level": None, "includeheaders": None, "includemetadata": None,
+            "table": None, "wholesegments": None, "assign": None, "subscribe": None, "subscribepattern": None,
+            "to-option": {},
         },
         "partitions": [{"topic": "ledger", "partition": 0, "end": truth[-1] + 1}],
         "moving": [],
@@ -138,6 +147,27 @@ def test_texts_and_what_is_no_text(spark: SparkSession, tmp_path: pathlib.Path) 
             assert len(value.encode()) == record.value_size
         assert line.get("key") == record.key or "keyBase64" in line
     assert any("valueBase64" in line for line in lines)
+
+
+def test_options_that_change_rows_or_columns_belong_to_an_export() -> None:
+    export = Export(Uri("log", "/log"), Uri("csv", "/out"), sink_options={"sep": ";", "compression": "gzip"})
+    recorded = export_identity(export)
+    ensure_same_export(export, recorded)
+    ensure_same_export(replace(export, options={"includeHeaders": "False", "splitBytes": "9"}), recorded)
+    ensure_same_export(replace(export, sink_options={"SEP": ";"}), recorded)
+    for change, message in (
+        ({"options": {"includeMetadata": "TRUE"}}, "includemetadata None, not true"),
+        ({"options": {"wholeSegments": "true"}}, "wholesegments None, not true"),
+        ({"options": {"isolationLevel": "read_committed"}}, "isolationlevel None, not read_committed"),
+        ({"sink_options": {}}, r"to-option \{'sep': ';'\}, not \{\}"),
+        ({"where": "offset < 5"}, "where None, not offset < 5"),
+    ):
+        other: Export = replace(export, **change)  # type: ignore[arg-type]
+        with pytest.raises(PipelineError, match=f"^csv:/out is an export with {message}; export into a new place"):
+            ensure_same_export(other, recorded)
+    of_earlier_version = {name: value for name, value in recorded.items() if name not in ("includemetadata", "table")}
+    ensure_same_export(replace(export, options={"includeMetadata": "true"}), of_earlier_version)
+    ensure_same_export(export, {**recorded, "includeheaders": "false"})
 
 
 def test_an_end_before_the_exported_one_is_an_error() -> None:

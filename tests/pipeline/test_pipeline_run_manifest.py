@@ -125,7 +125,10 @@ def test_a_run_goes_on_where_its_manifest_ends_and_can_be_verified(place: Place)
     expected = f"80 records read, {count} files of parquet:grown written"
     assert verified.out == f"The sources and the sink match the manifest: {expected}\n"
     other = place.kt(*words, "--resume", "--sql", "SELECT key FROM input", status=1)
-    assert other.err == "grown.json is the manifest of another pipeline, with sql None\n"
+    assert other.err == (
+        "grown.json is the manifest of another pipeline: --sql is not set there and SELECT key FROM input here; name "
+        "another --manifest\n"
+    )
 
     (place.directory / "grown" / first["sink"]["files"][0]["path"]).unlink()
     (place.directory / "empty.json").write_text(
@@ -287,6 +290,18 @@ def test_a_stream_from_topic_to_topic_and_on_from_its_checkpoint(place: Place) -
     assert (content["sources"][0]["records"], content["sink"]["rows"]) == (45, 45)
     assert sum(one["end_offset"] for one in content["sources"][0]["partitions"]) == 45
 
+    belongs = "state/_kt_pipeline.json: the checkpoint belongs to another pipeline: {}; name another --checkpoint"
+    source, sink, option = f"topic:{topic}", f"topic:{copy}", "startingOffsets=earliest"
+    other, committed = f"topic:{place.topic('streamed-2')}", "isolationLevel=read_committed"
+    for old, new, named in (
+        (source, other, f"--from is {source} there and {other} here"),
+        (sink, other, f"--to is {sink} there and {other} here"),
+        (option, committed, "--from-option isolationLevel is not set there and read_committed here"),
+    ):
+        changed = [new if word == old else word for word in words if word not in ("--manifest", "copied.json")]
+        assert place.kt(*changed, status=1).err.startswith(belongs.format(named))
+    assert place.manifest("copied.json") == content and place.values("streamed-2") == []
+
 
 def test_a_stream_to_files_asks_before_it_adds_to_others(place: Place) -> None:
     topic = place.topic("filed")
@@ -304,6 +319,8 @@ def test_a_stream_to_files_asks_before_it_adds_to_others(place: Place) -> None:
     assert ran.err.splitlines()[-1].startswith("json:filed: 5 rows in ")
     other = place.kt(*words[:8], "other", *words[9:], "--mode", "append", status=1)
     assert other.err.startswith("json:filed has the files of a stream with another checkpoint than other: Spark would")
+    assert "the checkpoint belongs to another pipeline: --sql is SELECT CAST" in place.kt(*words, status=1).err
+    (place.directory / "filing" / "_kt_pipeline.json").unlink()
     assert place.kt(*words).err.splitlines()[-1].startswith("json:filed: 0 rows in ")
     refused = place.kt(*words[:2], "--from", "log:data", *words[4:], status=1)
     assert refused.err == "log:data cannot be streamed: log files are read once, as they are; run without --stream\n"
@@ -335,6 +352,8 @@ def test_the_manifest_of_a_stream_that_was_killed_is_completed_at_its_next_start
     assert not (place.directory / name).exists() and (place.directory / f"{name}.journal").exists()
     other = place.kt(*words[:8], "elsewhere", *words[9:], "--mode", "append", status=1)
     assert f"{name}.journal: another run was interrupted while writing to {sink} with --checkpoint" in other.err
+    changed = place.kt(*words, "--sql", "SELECT value FROM input", status=1)
+    assert f"{name}.journal: a stream of another pipeline was interrupted: --sql is not set there and" in changed.err
     place.send(topic, 30, 15)
     ran = place.kt(*words)
     assert f"{name}: completing the manifest of a stream that was interrupted" in ran.err
@@ -346,3 +365,40 @@ def test_the_manifest_of_a_stream_that_was_killed_is_completed_at_its_next_start
     place.kt("pipeline", "verify", name)
     if kind == "json":
         assert sum(file["rows"] for file in content["sink"]["files"]) == 45
+
+
+def test_a_topic_that_was_deleted_does_not_keep_the_manifest_of_a_stream_that_was_killed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkatools.pipeline.run.recorded_stream import _Recorder
+
+    class Killed(BaseException):
+        """Stands for the end of the process."""
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    topic = place.topic("deleted")
+    words = (
+        "pipeline", "run", "--from", f"topic:{topic}", "--to", "json:deleted", "--stream", "--checkpoint", "state-gone",
+        "--trigger", "available-now", "--manifest", "gone.json", "--from-option", "startingOffsets=earliest",
+    )  # fmt: skip
+    place.send(topic, 0, 30)
+    with monkeypatch.context() as patched:
+        patched.setattr(_Recorder, "end", killed)
+        with pytest.raises(Killed):
+            place.kt(*words)
+    place.kt("topics", "--delete", "--topic", topic)
+    ran = place.kt(*words, status=1)
+    assert "gone.json: completing the manifest of a stream that was interrupted" in ran.err
+    gone = f"gone.json: the records of topic:{topic} are not counted: {topic}-0 does not exist, its topic was deleted"
+    assert gone in ran.err
+    assert f"{topic}" in ran.err.splitlines()[-1], "and the stream cannot go on"
+    content = place.manifest("gone.json")
+    (source,) = content["sources"]
+    assert [(row["end_offset"], row["records"], row["checksum"]) for row in source["partitions"]] == [
+        (row["end_offset"], None, None) for row in source["partitions"]
+    ]
+    assert source["records"] is None and sum(row["end_offset"] for row in source["partitions"]) == 30
+    assert content["sink"]["rows"] == 30 == sum(file["rows"] for file in content["sink"]["files"])
+    assert not (place.directory / "gone.json.journal").exists()

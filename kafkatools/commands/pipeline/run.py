@@ -126,10 +126,14 @@ def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str,
     sinks are left out. Raises KafkaError or CommandError if a cluster does not answer or lacks a source topic."""
     tables = values.get("sources") or {"input": values}
     clusters: dict[str, Cluster | None] = {}
+    with usage():
+        is_interrupted = bool(values.get("stream")) and _has_journal(values.get("manifest"))
     for name, table in tables.items():
         kind, _, target = str(table.get("from", "")).partition(":")
         if kind == "topic":
-            clusters[name] = _cluster(console, args, values, table, [topic for topic in target.split(",") if topic])
+            # The manifest of a stream that was killed is completed even if a topic was deleted since.
+            topics = [] if is_interrupted else [topic for topic in target.split(",") if topic]
+            clusters[name] = _cluster(console, args, values, table, topics)
     if str(values.get("to", "")).startswith("topic:"):
         if values.get("to-bootstrap-server"):
             servers, file = values["to-bootstrap-server"], values.get("to-command-config")
@@ -137,6 +141,12 @@ def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str,
         else:
             clusters[""] = _cluster(console, args, values, values, [])
     return clusters
+
+
+def _has_journal(manifest: str | None) -> bool:
+    from kafkatools.pipeline.run.manifest import read_journal
+
+    return manifest is not None and read_journal(manifest) is not None
 
 
 def _cluster(console: Console, args: Args, values: PipelineValues, table: PipelineValues, topics: list[str]) -> Cluster:

@@ -31,9 +31,17 @@ LAYOUTS = (BY_DATE, BY_TOPIC)
 DEFAULT_ROUND = 20_000_000
 _VERSION = 1
 _SELECTION_OPTIONS = (
-    "isolationlevel", "kafka.isolation.level", "includeheaders", "assign", "subscribe", "subscribepattern",
+    "isolationlevel", "kafka.isolation.level", "includeheaders", "includemetadata", "table", "wholesegments", "assign",
+    "subscribe", "subscribepattern",
 )  # fmt: skip
 """Lower-case names of the source options that determine which records and columns an export has."""
+_FLAGS = ("includeheaders", "includemetadata", "wholesegments")
+_FORM_OPTIONS = (
+    "charset", "charToEscapeQuoteEscaping", "dateFormat", "delimiter", "emptyValue", "encoding", "escape",
+    "escapeQuotes", "header", "ignoreLeadingWhiteSpace", "ignoreNullFields", "ignoreTrailingWhiteSpace", "lineSep",
+    "locale", "nullValue", "quote", "quoteAll", "sep", "timeZone", "timestampFormat", "timestampNTZFormat",
+)  # fmt: skip
+"""Options of Spark's CSV and JSON writers that determine how rows are written."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,25 @@ def export_identity(export: Export) -> dict[str, object]:
     shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
     options = {name.lower(): value for name, value in export.options.items()}
     selection = {name: options.get(name) for name in _SELECTION_OPTIONS}
-    return {"source": str(export.source), "where": export.where, "dialect": export.dialect, **shape, **selection}
+    selection |= {name: "true" if (options.get(name) or "").lower() == "true" else None for name in _FLAGS}
+    given = {name.lower(): value for name, value in export.sink_options.items()}
+    form = {name: given[name.lower()] for name in _FORM_OPTIONS if name.lower() in given}
+    about = {"source": str(export.source), "where": export.where, "dialect": export.dialect}
+    return {**about, **shape, **selection, "to-option": form}
+
+
+def ensure_same_export(export: Export, recorded: Mapping[str, object]) -> None:
+    """Raise PipelineError if a recorded identity is that of another export. What it lacks, since an earlier version
+    wrote it, is not compared."""
+    for name, value in export_identity(export).items():
+        before = recorded.get(name, value)
+        if name == "includeheaders" and before == "false":  # as earlier versions recorded it
+            before = None
+        if before != value:
+            raise PipelineError(
+                f"{export.sink} is an export with {name} {before}, not {value}; export into a new place, or with the "
+                "options of before"
+            )
 
 
 def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
@@ -174,9 +200,7 @@ class ExportState:
             rows = [(TopicPartition(row["topic"], row["partition"]), row["end"]) for row in content["partitions"]]
         except (ValueError, KeyError, TypeError) as error:
             raise PipelineError(f"{self.path} is not the state of an export: {error}") from None
-        for name, value in export_identity(self.export).items():
-            if recorded.get(name) != value:
-                raise PipelineError(f"{self.export.sink} is an export with {name} {recorded.get(name)}, not {value}")
+        ensure_same_export(self.export, recorded)
         self.ends, self._moving = dict(rows), moving
         return True
 

@@ -33,6 +33,7 @@ from kafkatools.pipeline.jobs.export_state import (
     Export,
     Exported,
     ensure_continued,
+    ensure_same_export,
     export_identity,
     lost_ranges,
     next_ranges,
@@ -114,9 +115,7 @@ class TableState:
             self._ranges = _ranges_of(content["writing"])
         except (ValueError, KeyError, TypeError, zlib.error) as error:
             raise PipelineError(f"{self._export.sink}: property {PROPERTY} is not that of an export: {error}") from None
-        for name, value in export_identity(self._export).items():
-            if recorded.get(name) != value:
-                raise PipelineError(f"{self._export.sink} is an export with {name} {recorded.get(name)}, not {value}")
+        ensure_same_export(self._export, recorded)
 
     def remaining_round(self, available: Ranges) -> Ranges:
         """Return the ranges of an unfinished round, without deleted offsets; empty if there is none."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
-from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.core.topic_partition import TopicPartition, numbers_by_topic
 from kafkatools.pipeline.uris import LOG, TOPIC, Cluster, Uri, read_source
 
 if TYPE_CHECKING:
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """The first offset of each partition and the offset after its last, by partition."""
+
+
+class LogRange(NamedTuple):
+    """The log start offset and high watermark of a partition, and the id of its topic, None from old brokers."""
+
+    start: int
+    end: int
+    topic_id: UUID | None
+
 
 OFFSET_COLUMNS = ("topic", "partition", "basis", "records", "firstOffset", "lastOffset")
 
@@ -45,6 +55,40 @@ def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) ->
             offset_range.partition: (offset_range.start, offset_range.end)
             for offset_range in live.batch_ranges(RecordBounds())
         }
+    finally:
+        live.close()
+
+
+def log_ranges(partitions: Iterable[TopicPartition], cluster: Cluster) -> dict[TopicPartition, LogRange]:
+    """Return the offset ranges of the logs of live partitions, without Spark; partitions that do not exist are left
+    out. Raises PipelineError."""
+    from kafkatools.pipeline.sources.live.cluster import LiveCluster
+    from kafkatools.pipeline.sources.live.options import read_options
+
+    assign = {"assign": json.dumps(numbers_by_topic(sorted(partitions)))}
+    live = LiveCluster(read_options(cluster.options() | assign, is_streaming=False))
+    try:
+        ids = live.partitions(must_exist=False)
+        starts, ends = live.earliest(ids), live.latest(ids)
+        return {
+            partition: LogRange(starts[partition], ends[partition], topic_id)
+            for partition, topic_id in ids.items()
+            if partition in starts and partition in ends
+        }
+    finally:
+        live.close()
+
+
+def topic_ids(uri: Uri, options: Mapping[str, str], cluster: Cluster) -> dict[str, UUID | None]:
+    """Return the ids of the topics that a live source reads, without Spark; topics that do not exist are left out.
+    Raises PipelineError."""
+    from kafkatools.pipeline.sources.live.cluster import LiveCluster
+    from kafkatools.pipeline.sources.live.options import read_options
+
+    subscription = {"subscribe": uri.target} if uri.target else {}
+    live = LiveCluster(read_options(cluster.options() | subscription | dict(options), is_streaming=True))
+    try:
+        return {partition.topic: topic_id for partition, topic_id in live.partitions(must_exist=False).items()}
     finally:
         live.close()
 

@@ -4,7 +4,7 @@ rows.
 Rules: a manifest is written at the end of a run, by an atomic rename; a failed run writes none, a stream stopped by
 Ctrl-C writes one, and that of a stream that failed or was killed is written at its next start. Before files are moved
 into a sink, a journal beside the manifest (`FILE.journal`) holds the future manifest and the list of moves; a run with
---resume completes it. Neither file contains options that may be secret (`kafka.*` except the isolation level).
+--resume completes it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from kafkatools.core.topic_partition import numbers_by_topic
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Decoding, Pipeline, Sink, Source
+from kafkatools.pipeline.run.identity import difference, identity
+from kafkatools.pipeline.run.spec import Pipeline, Sink, Source
 from kafkatools.pipeline.types import (
     FileContent,
     Journal,
     ManifestContent,
     PartitionContent,
-    PipelineIdentity,
     SinkContent,
     SourceContent,
 )
@@ -124,31 +124,6 @@ def delete_journal(path: str) -> None:
 # -- Its content --
 
 
-def identity(pipeline: Pipeline) -> PipelineIdentity:
-    """Return the part of a pipeline's definition that determines its output, without options that may be secret."""
-    return {
-        "sources": [
-            {
-                "name": source.name,
-                "uri": str(source.uri),
-                "options": _public(source.options),
-                "key": _decoding_content(source.key),
-                "value": _decoding_content(source.value),
-            }
-            for source in pipeline.sources
-        ],
-        "sql": pipeline.sql,
-        "transform": pipeline.transform,
-        "stream": pipeline.is_streaming,
-        "sink": {
-            "uri": str(pipeline.sink.uri),
-            "options": _public(pipeline.sink.options),
-            "partition_by": list(pipeline.sink.partition_by),
-            **({"merge_by": list(pipeline.sink.merge_by)} if pipeline.sink.merge_by else {}),
-        },
-    }
-
-
 def pipeline_of(content: ManifestContent, clusters: Mapping[str, Cluster | None]) -> Pipeline:
     """Rebuild a batch pipeline from a manifest, without the decodings, the save mode and secret options. `clusters`
     maps source names to clusters. Raises PipelineError for an invalid URI."""
@@ -162,27 +137,11 @@ def pipeline_of(content: ManifestContent, clusters: Mapping[str, Cluster | None]
     return Pipeline(sources, spec, about["sql"], about["transform"])
 
 
-def _public(options: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in sorted(options.items())
-        if name.lower() in ISOLATION_OPTIONS or not name.lower().startswith("kafka.")
-    }
-
-
-def _decoding_content(decoding: Decoding | None) -> dict[str, str | None] | None:
-    if decoding is None:
-        return None
-    return {"format": decoding.format, "schema": decoding.schema, "message": decoding.message,
-            "registry": decoding.registry}  # fmt: skip
-
-
 def ensure_same(path: str, content: ManifestContent, pipeline: Pipeline) -> None:
     """Raise PipelineError if the manifest belongs to another pipeline; the message names the first differing part."""
-    before, present = content["pipeline"], identity(pipeline)
-    for key, value in present.items():
-        if before.get(key) != value:
-            raise PipelineError(f"{path} is the manifest of another pipeline, with {key} {before.get(key)!r}")
+    found = difference(content["pipeline"], identity(pipeline))
+    if found is not None:
+        raise PipelineError(f"{path} is the manifest of another pipeline: {found}; name another --manifest")
 
 
 def merged_partitions(before: Iterable[PartitionContent], now: Iterable[PartitionContent]) -> list[PartitionContent]:

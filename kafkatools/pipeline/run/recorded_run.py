@@ -34,6 +34,7 @@ from kafkatools.pipeline.run.batch import (
     run_once,
     sink_mode,
 )
+from kafkatools.pipeline.run.identity import identity
 from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.session import is_connected
@@ -80,7 +81,7 @@ def run_recorded(
         records.ensure_writable(path)
         _settle_journal(spark, pipeline, path, tell)
         before = records.read_manifest(path) if pipeline.resume else None
-        recording = Recording(path, records.identity(pipeline), before, clock, clock.wall_ms())
+        recording = Recording(path, identity(pipeline), before, clock, clock.wall_ms())
         if before is not None:
             records.ensure_same(path, before, pipeline)
             _ensure_same_files(spark, pipeline, before)

@@ -4,12 +4,12 @@ Rules: a stream writes its manifest when it ends. While it runs, the journal bes
 which it began. The next start after a kill finds the journal, reads from the checkpoint which micro-batches were
 committed since, reads their records again for counts and checksums, and completes the manifest before the stream goes
 on. What cannot be counted any more is None: the rows of a merge or of a topic, and the counts of records that were
-deleted since.
+deleted since, also with their topic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.jobs.offsets import offsets_of_topics, range_options
+from kafkatools.pipeline.jobs.offsets import LogRange, Ranges, log_ranges, range_options, topic_ids
 from kafkatools.pipeline.run import manifest as records
 from kafkatools.pipeline.run.batch import (
     MERGE,
@@ -31,6 +31,8 @@ from kafkatools.pipeline.run.batch import (
     read_reported,
     reports_directory,
 )
+from kafkatools.pipeline.run.checkpoint_identity import stream_identity
+from kafkatools.pipeline.run.identity import difference, identity
 from kafkatools.pipeline.run.recorded_run import Recording, Tell, file_rows, manifest_content, read_again
 from kafkatools.pipeline.run.spec import Pipeline, Source
 from kafkatools.pipeline.run.stream import Stopped, StreamCallbacks, committed_files, partition_progress, run_stream
@@ -91,6 +93,7 @@ class _Recorder:
         self._before = before
         self._checkpoint = uris.absolute(str(pipeline.checkpoint))
         self._progress = StreamProgress(spark, pipeline)
+        self._identity = stream_identity(pipeline)
         self._journal: Journal = {}
 
     def complete(self, tell: Tell) -> None:
@@ -106,6 +109,12 @@ class _Recorder:
                 f"{records.journal_path(self._path)}: another run was interrupted while writing to {other}"
                 f"{checkpoint}; complete it, or name another --manifest"
             )
+        other_pipeline = difference(journal["pipeline"], self._identity) if "pipeline" in journal else None
+        if other_pipeline is not None:
+            raise PipelineError(
+                f"{records.journal_path(self._path)}: a stream of another pipeline was interrupted: {other_pipeline}; "
+                "start that stream again, which completes its manifest, or name another --manifest"
+            )
         if self._progress.is_behind_sink():  # the stream is refused
             return
         committed = _committed(self._progress, journal, self._pipeline, self._before)
@@ -115,10 +124,15 @@ class _Recorder:
         files = self._new_files(journal)
         rows = self._progress.rows_written(journal["batch"] + 1, committed.batch)
         with reports_directory(self._pipeline) as reports:
-            sources = [
-                _read_source(self._spark, source, reports, starts, ends)
+            topics = journal.get("topic_ids") or {}
+            found = [
+                _read_source(self._spark, source, reports, starts, ends, topics.get(source.name, {}))
                 for source, starts, ends in zip(self._pipeline.sources, committed.starts, committed.ends, strict=False)
             ]
+        for source, reason in found:
+            if reason:
+                tell(f"{self._path}: the records of {source.uri} are not counted: {reason}")
+        sources = [source for source, _ in found]
         result = RunResult(sources, str(self._pipeline.sink.uri), rows, files)
         self._before = self._write(result, journal["started_ms"])
 
@@ -132,6 +146,8 @@ class _Recorder:
         self._journal = {
             "streaming": str(self._pipeline.sink.uri),
             "checkpoint": self._checkpoint,
+            "pipeline": self._identity,
+            "topic_ids": {source.name: _topic_ids(source) for source in self._pipeline.sources},
             "batch": number,
             "starts": None if planned is None else planned.ends,
             "files": None if files is None else [file.path for file in files],
@@ -170,7 +186,7 @@ class _Recorder:
         if result.files is not None and result.rows is None:
             result = replace(result, rows=sum(rows.values()))
         mode = MERGE if self._pipeline.sink.merge_by else "append"
-        recording = Recording(self._path, records.identity(self._pipeline), self._before, self._clock, started_ms)
+        recording = Recording(self._path, identity(self._pipeline), self._before, self._clock, started_ms)
         content = manifest_content(self._spark, self._pipeline, result, mode, recording, rows)
         records.write_whole(self._path, content)
         return content
@@ -238,23 +254,52 @@ def _ranges(starts: SourceOffsets, ends: SourceOffsets) -> dict[TopicPartition, 
     return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
 
 
+def _topic_ids(source: Source) -> dict[str, str]:
+    """Return the ids of the topics that a live source reads, as texts; topics of old brokers have none."""
+    if source.cluster is None:
+        return {}
+    ids = topic_ids(source.uri, source.options, source.cluster)
+    return {topic: str(topic_id) for topic, topic_id in ids.items() if topic_id is not None}
+
+
 def _read_source(
-    spark: SparkSession, source: Source, reports: str, starts: SourceOffsets, ends: SourceOffsets
-) -> SourceResult:
-    """Read the records between the offsets again and count them. Without counts if the start is unknown, or if records
-    or the end of the topic are gone since."""
+    spark: SparkSession,
+    source: Source,
+    reports: str,
+    starts: SourceOffsets,
+    ends: SourceOffsets,
+    topics: Mapping[str, str],
+) -> tuple[SourceResult, str]:
+    """Read the records between the offsets again and count them. Without counts, but with the reason, if the start is
+    unknown, or if records or the end of a topic are gone since. `topics` has the ids of the topics at the start."""
     uncounted = SourceResult(source.name, str(source.uri), None, partition_progress(starts, ends))
-    if not source.uri.is_kafka or not starts:
-        return uncounted
+    if not source.uri.is_kafka:
+        return uncounted, ""
+    if not starts:
+        return uncounted, "the offsets at which the stream began are unknown"
     ranges = _ranges(starts, ends)
     if not ranges:
-        return SourceResult(source.name, str(source.uri), 0)
+        return SourceResult(source.name, str(source.uri), 0), ""
     assert source.cluster is not None
-    reading = range_options(ranges)
-    available = offsets_of_topics(source.uri._replace(target=""), {"assign": reading["assign"]}, source.cluster)
-    for partition, (start, end) in ranges.items():
-        first, last = available.get(partition, (end, start))
-        if start < first or end > last:
-            return uncounted
-    read_again(spark, source, reading, reports)
-    return read_reported(source, reports)
+    if reason := _gone(log_ranges(ranges, source.cluster), ranges, topics):
+        return uncounted, reason
+    try:
+        read_again(spark, source, range_options(ranges), reports)
+    except Exception:
+        if reason := _gone(log_ranges(ranges, source.cluster), ranges, topics):  # while they were read
+            return uncounted, reason
+        raise
+    return read_reported(source, reports), ""
+
+
+def _gone(logs: Mapping[TopicPartition, LogRange], ranges: Ranges, topics: Mapping[str, str]) -> str:
+    """Return why offsets can no longer be read; empty if they can. `logs` has the partitions that exist."""
+    for partition, (start, end) in sorted(ranges.items()):
+        log = logs.get(partition)
+        if log is None:
+            return f"{partition} does not exist, its topic was deleted"
+        if topics.get(partition.topic, str(log.topic_id)) != str(log.topic_id):
+            return f"topic {partition.topic} was deleted and created again"
+        if start < log.start or end > log.end:
+            return f"offsets {start} to {end - 1} of {partition} are needed, and the log has {log.start} to {log.end}"
+    return ""

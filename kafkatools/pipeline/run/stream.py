@@ -36,6 +36,7 @@ from kafkatools.pipeline.run.batch import (
     reports_directory,
     sink_mode,
 )
+from kafkatools.pipeline.run.checkpoint_identity import claim_checkpoint
 from kafkatools.pipeline.run.session import is_connected, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, Pipeline, Sink, Source
 from kafkatools.pipeline.run.stream_progress import StreamProgress
@@ -61,7 +62,8 @@ def run_stream(
     spark: SparkSession, pipeline: Pipeline, show: Show, callbacks: StreamCallbacks | None = None
 ) -> RunResult:
     """Run a streaming pipeline until it ends and return what it read and wrote. Raises PipelineError if the sink cannot
-    be appended to or the query fails; BrokenPipeError if `show` fails with it.
+    be appended to, the checkpoint belongs to another pipeline, or the query fails; BrokenPipeError if `show` fails with
+    it.
 
     On KeyboardInterrupt stop the query and raise Stopped with the result so far.
     """
@@ -78,6 +80,7 @@ def run_stream(
             rows = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
             if pipeline.sink.merge_by:
                 ensure_mergeable(pipeline.sink, rows.columns, has_several_topics=pipeline.has_several_topics)
+            claim_checkpoint(spark, pipeline)
             counts = _Counts()
             broken_pipes: list[BrokenPipeError] = []
             streaming_query = _start(pipeline, rows, show, broken_pipes)

@@ -90,6 +90,20 @@ class Directory:
         except Exception as error:
             raise PipelineError(f"{self.path}/{name}: {plain_error(error)}") from error
 
+    def write_text(self, name: str, text: str) -> None:
+        """Replace a small UTF-8 file, with a rename at the end; create the directory if it does not exist. Not possible
+        over Spark Connect. Raises PipelineError if the file cannot be written."""
+        path, unfinished = self._hadoop(f"{self.path}/{name}"), self._hadoop(f"{self.path}/{name}.unfinished")
+        try:
+            self._system.mkdirs(path.getParent())
+            self._jvm.org.apache.hadoop.fs.FileUtil.write(self._system, unfinished, bytearray(text.encode()))
+            self._system.delete(path, False)
+            is_renamed = bool(self._system.rename(unfinished, path))
+        except Exception as error:
+            raise PipelineError(f"{self.path}/{name}: {plain_error(error)}") from error
+        if not is_renamed:
+            raise PipelineError(f"{self.path}/{name} cannot be written: its new content is in {name}.unfinished")
+
     def _list_files(self, root: str) -> list[SinkFile]:
         """List a directory, with up to ten attempts while files disappear, as those of stopping tasks do. Raises
         PipelineError after the last one."""
