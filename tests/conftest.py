@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from support import apache_kafka, kafkajs  # noqa: E402
+from support import apache_kafka, kafkajs, spark_classes  # noqa: E402
 from support import three_nodes as three_brokers  # noqa: E402
 from support.requirements import require  # noqa: E402
 
@@ -29,8 +29,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-load")
 
-# A session of Spark lives for some short queries here. Compiled for speed, its JVM would take twice the processor time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.QUICK)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", os.environ["SPARK_SUBMIT_OPTS"])  # of the JVM that starts it
 
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from support import spark_classes
+from support.official_spark import SPARK, TABLES_SPARK
 from support.requirements import require
 
 if TYPE_CHECKING:
@@ -20,6 +22,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == pathlib.Path(__file__).parent and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_classes() -> None:
+    """Sessions of these tests, also those of commands, share their classes, unless SPARK_SUBMIT_OPTS was given."""
+    if os.environ.get("SPARK_SUBMIT_OPTS") == spark_classes.QUICK and TABLES_SPARK == SPARK:
+        spark_classes.share_classes()
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # short queries
+        .config("spark.driver.extraJavaOptions", spark_classes.QUICK)
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.sql.python.filterPushdown.enabled", "true")

@@ -19,6 +19,7 @@ from support import recorded_segments
 from support.bare_python import bare_python
 from support.embedded import embedded_broker
 from support.requirements import require
+from support.spark_classes import QUICK
 from support.spark_cluster import SparkCluster
 
 from kafkatools import Producer
@@ -41,7 +42,6 @@ def slowly(table):
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_a_run_on_a_cluster_of_which_the_first_driver_is_killed(cluster: SparkCl
         str(KT), "pipeline", "run", "--from", f"log:{log}", "--transform", "slow:slowly", "--to", "parquet:out",
         "--manifest", "out.json", "--resume", "--json", "--master", cluster.master,
         "--conf", "spark.executor.memory=512m", "--conf", "spark.driver.memory=512m",
-        "--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.executor.extraJavaOptions={JAVA_OPTIONS}",
+        "--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.executor.extraJavaOptions={cluster.java_options}",
         "--from-option", "minPartitions=2",
     ]  # fmt: skip
     with subprocess.Popen(command, cwd=tmp_path, env=cluster.environ, stderr=subprocess.PIPE) as first:
@@ -95,7 +95,7 @@ def test_sql_over_topics(cluster: SparkCluster, tmp_path: pathlib.Path) -> None:
                 producer.send("t", b"%d" % number)
         settings = (
             "spark.executor.memory=512m", "spark.driver.memory=512m", "spark.driver.host=127.0.0.1",
-            f"spark.executor.extraJavaOptions={JAVA_OPTIONS}", "spark.sql.shuffle.partitions=2",
+            f"spark.executor.extraJavaOptions={cluster.java_options}", "spark.sql.shuffle.partitions=2",
         )  # fmt: skip
         conf = [word for setting in settings for word in ("--conf", setting)]
         statements = (
@@ -137,16 +137,20 @@ def worker(_):
 place, is_compiled = spark.sparkContext.parallelize([0], 1).map(worker).collect()[0]
 print(len(rows), len({row.offset for row in rows}), is_compiled, place)
 """
-EXECUTOR = (
-    "spark.executor.memory=512m", "spark.driver.memory=512m", "spark.driver.host=127.0.0.1",
-    f"spark.executor.extraJavaOptions={JAVA_OPTIONS}", f"spark.driver.extraJavaOptions={JAVA_OPTIONS}",
-)  # fmt: skip
+
+
+def settings_on(cluster: SparkCluster) -> list[str]:
+    """Settings of a session there."""
+    return [
+        "spark.executor.memory=512m", "spark.driver.memory=512m", "spark.driver.host=127.0.0.1",
+        f"spark.executor.extraJavaOptions={cluster.java_options}", f"spark.driver.extraJavaOptions={QUICK}",
+    ]  # fmt: skip
 
 
 def read_on(cluster: SparkCluster, python: str, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """Run a program that registers the sources in a session of its own, with another Python on the executors."""
     log = shutil.copytree(recorded_segments.log_directory("codec-lz4-java"), directory / "orders-0")
-    command = [sys.executable, "-c", READ, cluster.master, str(log), *EXECUTOR]
+    command = [sys.executable, "-c", READ, cluster.master, str(log), *settings_on(cluster)]
     environ = {**cluster.environ, "PYSPARK_PYTHON": python}
     return subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, timeout=700, check=False)
 
@@ -199,7 +203,8 @@ def test_an_executor_that_joins_later_with_another_python_is_told(
     python.write_text(f'#!/bin/sh\nexec "${{KT_TEST_PYTHON:-{sys.executable}}}" "$@"\n')
     python.chmod(0o755)
     log = shutil.copytree(recorded_segments.log_directory("plain-java"), tmp_path / "orders-0")
-    command = [sys.executable, "-c", READ_TWICE, cluster.master, str(log), *EXECUTOR, "spark.task.maxFailures=1"]
+    settings = [*settings_on(cluster), "spark.task.maxFailures=1"]
+    command = [sys.executable, "-c", READ_TWICE, cluster.master, str(log), *settings]
     environ = {**cluster.environ, "PYSPARK_PYTHON": str(python)}
     late = {"KT_TEST_PYTHON": bare_python(tmp_path / "bare"), "PYTHONPATH": ""}
     with subprocess.Popen(
@@ -224,7 +229,7 @@ def test_a_program_of_spark_submit_runs_on_its_master_and_not_in_cluster_mode(
     log = shutil.copytree(recorded_segments.log_directory("plain-java"), tmp_path / "orders-0")
     submit = [f"{cluster.environ['SPARK_HOME']}/bin/spark-submit", "--master", cluster.master]
     job = ["kt.py", "pipeline", "count", f"log:{log}", "--exact"]
-    settings = [word for setting in EXECUTOR for word in ("--conf", setting)]
+    settings = [word for setting in settings_on(cluster) for word in ("--conf", setting)]
     environ = {**cluster.environ, "KT_HOME": str(tmp_path / "home")}
     options = {"cwd": tmp_path, "env": environ, "capture_output": True, "text": True, "check": False}
     done = subprocess.run([*submit, *settings, *job, "--json"], timeout=700, **options)

@@ -50,7 +50,6 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [
         f"{home}/bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
         "--master", "local[2]", "--driver-memory", "1g",
-        "--driver-java-options", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false", str(jars[0]),
     ]  # fmt: skip
     directory = tmp_path_factory.mktemp("server")

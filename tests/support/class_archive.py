@@ -20,25 +20,28 @@ from .waiting import PATIENCE_S
 
 
 @functools.cache
-def archive_path(cache: pathlib.Path, java: str, class_path: str) -> pathlib.Path:
+def archive_path(cache: pathlib.Path, java: str, class_path: str, name: str = "classes") -> pathlib.Path:
     """Where the archive for exactly this JVM and these jars is, or would be."""
     version = subprocess.run([java, "-version"], capture_output=True, timeout=PATIENCE_S, check=False).stderr
     directory = pathlib.Path(class_path.removesuffix("/*"))
     jars = sorted(f"{jar.name} {jar.stat().st_mtime_ns}" for jar in directory.glob("*.jar"))
     key = hashlib.sha256("\n".join([java, version.decode(), class_path, *jars]).encode()).hexdigest()[:16]
-    return cache / f"classes-{key}.jsa"
+    return cache / f"{name}-{key}.jsa"
 
 
 def ensure(archive: pathlib.Path, java: str, class_path: str, train: Callable[[pathlib.Path], None]) -> None:
-    """Makes the archive unless it is there; `train` runs what shall be in it, with a directory for its files.
+    """Makes the archive unless it is there; `train` runs what shall be in it, with a directory for its files. Where the
+    JVM cannot, an empty file ends all trying."""
+    make_once(archive, lambda: _make(archive, java, class_path, train))
 
-    Of several processes one makes it and the others wait. Where the JVM cannot, an empty file ends all trying.
-    """
+
+def make_once(archive: pathlib.Path, make: Callable[[], None]) -> None:
+    """Makes an archive unless it is there: of several processes one makes it and the others wait."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with archive.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
-            _make(archive, java, class_path, train)
+            make()
 
 
 def flags(archive: pathlib.Path) -> list[str]:

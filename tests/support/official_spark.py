@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from support import spark_classes
 from support.apache_kafka import CACHE, Unavailable, java_executable
 
 SPARK = "4.0.0"
@@ -56,7 +57,7 @@ S3_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.
 </dependencies></project>"""
 """S3A for this Spark's Hadoop, with the parts of the SDK that it uses: its bundle would be 600 MB instead of 15."""
 PYTHON = (f"pyspark=={SPARK}", "py4j==0.10.9.9")
-QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+QUICK = {"spark.driver.extraJavaOptions": spark_classes.QUICK}
 """For a session that lives for short queries; where speed is measured it is not to be given."""
 _TESTS = pathlib.Path(__file__).parents[1]
 
@@ -323,3 +324,4 @@ if __name__ == "__main__":  # before the tests, whose time is limited
         home()
         tables_home()
         s3_home()
+    spark_classes.quick_options()

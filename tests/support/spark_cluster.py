@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 
+from support.spark_classes import QUICK, quick_options
 from support.waiting import PATIENCE_S
 
 _ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")
@@ -19,8 +20,6 @@ _WORKER = re.compile(rb"Starting Spark worker (\S+:\d+) ")
 _REGISTERED = re.compile(rb"(Successfully registered with master)")
 _DEADLINE_S = 300
 _CHECKOUT = (pathlib.Path(__file__).parents[2], pathlib.Path(__file__).parents[1])
-# A JVM that lives for seconds: little of it has to be fast.
-_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class SparkCluster:
@@ -31,13 +30,15 @@ class SparkCluster:
 
         self.directory = directory
         other = {} if python is None else {"PYTHONPATH": os.pathsep.join(map(str, (python, *_CHECKOUT)))}
+        self.java_options = quick_options() if python is None else QUICK
+        """The options of its JVMs, for those of executors."""
         self.environ = {
             **os.environ,
             **other,
             "SPARK_HOME": str(pathlib.Path(pyspark.__file__).parent if python is None else python / "pyspark"),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": _JAVA_OPTIONS,
+            "SPARK_DAEMON_JAVA_OPTS": self.java_options,
             "PYSPARK_PYTHON": sys.executable,
         }
         self._workers = workers
