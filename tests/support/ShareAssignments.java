@@ -3,7 +3,8 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.*;
 import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
 import org.apache.kafka.coordinator.group.modern.*;
-/** Prints what SimpleAssignor makes of groups: lines "id:partitions,...|member=0;1,..." with indexes of topics, "new" begins another group. */
+/** Prints what SimpleAssignor makes of groups: lines "id:partitions,...|member=0;1,..." with indexes of topics, "new" begins another group.
+ * The partitions of a topic are a number of them, or those that are initialized, as in "1+4". */
 public class ShareAssignments {
   public static void main(String[] a) throws Exception {
     Scanner in = new Scanner(System.in);
@@ -13,7 +14,15 @@ public class ShareAssignments {
       if (line.equals("new")) { target = new HashMap<>(); System.out.println("new"); continue; }
       String[] parts = line.split("\\|");
       LinkedHashMap<Uuid,Integer> topics = new LinkedHashMap<>();
-      for (String t : parts[0].split(",")) topics.put(Uuid.fromString(t.split(":")[0]), Integer.parseInt(t.split(":")[1]));
+      Map<Uuid, Set<Integer>> initialized = new HashMap<>();
+      for (String t : parts[0].split(",")) {
+        Uuid id = Uuid.fromString(t.split(":")[0]);
+        Set<Integer> numbers = new TreeSet<>();
+        if (t.contains("+")) for (String n : t.split(":")[1].split("\\+")) numbers.add(Integer.parseInt(n));
+        else for (int n = 0; n < Integer.parseInt(t.split(":")[1]); n++) numbers.add(n);
+        topics.put(id, Collections.max(numbers) + 1);
+        initialized.put(id, numbers);
+      }
       List<Uuid> ids = new ArrayList<>(topics.keySet());
       Map<String, MemberSubscriptionAndAssignmentImpl> members = new HashMap<>();
       Set<Set<Uuid>> kinds = new HashSet<>();
@@ -23,7 +32,7 @@ public class ShareAssignments {
         kinds.add(sub);
         members.put(m.split("=")[0], new MemberSubscriptionAndAssignmentImpl(Optional.empty(), Optional.empty(), sub, new Assignment(target.getOrDefault(m.split("=")[0], Map.of()))));
       }
-      GroupSpecImpl spec = new GroupSpecImpl(members, kinds.size() == 1 ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS, Map.of());
+      GroupSpecImpl spec = new GroupSpecImpl(members, kinds.size() == 1 ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS, Map.of(), Optional.of(initialized));
       GroupAssignment r = new SimpleAssignor().assign(spec, new SubscribedTopicDescriber() {
         public int numPartitions(Uuid t) { return topics.getOrDefault(t, -1); }
         public Set<String> racksForPartition(Uuid t, int p) { return Set.of(); }

@@ -3,16 +3,18 @@
 Each partition with a subscriber is assigned to a member. Members with equal subscriptions get numbers of partitions
 that differ by about one; with different ones each topic is divided on its own. With fewer members than partitions each
 partition goes to one member, with more members several share a partition. Members keep their partitions where this
-allows. Which member gets which partition follows from the order of Java's hash maps, as in Kafka.
+allows. Which member gets which partition follows from the order of Java's hash maps, as in Kafka; partitions of one
+bucket count as added in ascending order, where Kafka's order depends on earlier assignments.
 """
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterable, Mapping
 
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import Assignment
-from kafkatools.core.java.hash_order import hash_order, topic_order
+from kafkatools.core.java.hash_order import copied_partition_order, hash_order, topic_order
 from kafkatools.core.java.hashes import uuid_hash
 
 Place = tuple[uuid.UUID, int]
@@ -45,7 +47,7 @@ def _places_of(assignment: Assignment, topics: set[uuid.UUID]) -> list[Place]:
         (topic, number)
         for topic in topic_order(assignment)
         if topic in topics
-        for number in hash_order(sorted(assignment[topic]), int)
+        for number in copied_partition_order(assignment[topic])
     ]
 
 
@@ -74,10 +76,12 @@ class _Division:
                 self._by_place.setdefault(place, {})[index] = None
 
     def _desired_counts(self, members: int) -> list[int]:
-        """The number of partitions for each member, in parts that differ by one at most."""
-        counts, total, size = [0] * members, self._sharing * len(self._places), len(self._readers)
+        """The number of partitions for each member. The parts differ by one at most; by one more where Kafka's
+        floating-point numbers round up."""
+        counts, total = [0] * members, self._sharing * len(self._places)
         for position, index in enumerate(self._readers):
-            counts[index] = -(-total * (position + 1) // size) + (total * position // -size)
+            precise = total / len(self._readers)
+            counts[index] = math.ceil(precise * (position + 1)) - math.ceil(precise * position)
         return counts
 
     def divided(self) -> list[dict[Place, None]]:
@@ -95,12 +99,10 @@ class _Division:
         return {index for index in self._readers if len(self._by_member[index]) < self._counts[index]}
 
     def _order(self) -> list[Place]:
-        """The partitions in the order of a HashMap that was made for that many (AssignorHelpers.newHashMap and
-        Utils.newHashMap). `computeIfAbsent` adds a key in front of the others of its bucket."""
-        size, newest_first = len(self._places), reversed(self._by_place)
-        if self._is_by_topic:
-            return hash_order(newest_first, _number_of, int(size / 0.75) + 1)
-        return hash_order(newest_first, _place_hash, int((size + 1) / 0.75 + 1))
+        """The partitions in the order of a HashMap that was made for that many (AssignorHelpers.newHashMap).
+        `computeIfAbsent` adds a key in front of the others of its bucket."""
+        hash_of = _number_of if self._is_by_topic else _place_hash
+        return hash_order(reversed(self._by_place), hash_of, int((len(self._places) + 1) / 0.75 + 1))
 
     def _revoke(self, place: Place, index: int) -> None:
         self._by_place[place].pop(index, None)
