@@ -432,16 +432,21 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup | StreamsGroup):
             try:
                 check = group.ensure_may_commit(*identity, generation_id, is_transactional=True)
-                for topic, partition in places:
-                    state = self.consumer.topics.by_name(topic)
-                    if check is not None:
-                        check(topic, state.topic_id if state is not None else None, partition)
+                if check is not None:
+                    self._ensure_may_commit_each(places, check)
             except errors.StaleMemberEpoch as error:
                 raise errors.IllegalGeneration() from error
         elif isinstance(group, Group):
             group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id, is_transactional=True)
         elif generation_id >= 0:
             raise errors.IllegalGeneration()
+
+    def _ensure_may_commit_each(self, places: Iterable[Place], check: CommitCheck) -> None:
+        for topic, partition in places:
+            state = self.consumer.topics.by_name(topic)
+            if state is None:
+                raise errors.IllegalGeneration()
+            check(topic, state.topic_id, partition)
 
     def complete_transaction(self, producer_id: int, partition_index: int, *, is_commit: bool) -> None:
         """Commit or drop the pending offsets of a producer, after its marker in a partition of `__consumer_offsets`."""

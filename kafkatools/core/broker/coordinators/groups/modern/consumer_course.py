@@ -154,22 +154,13 @@ class ConsumerCourse(GroupParts[ConsumerGroupSettings]):
         is above the assignment epoch and the assignment interval has passed. Raises UnknownServerError if the assignor
         fails."""
         group = draft.group
-        if group.assignment_epoch >= epoch or not self._may_assign(group):
+        if group.assignment_epoch >= epoch or not self.may_assign(group):
             return group.assignment_epoch, group.target_of(updated.member_id, updated.instance_id)
         members = group.members_with(updated)
         assignor = group.preferred_assignor(members, self.settings.assignors[0])
         target = next_target(group, members, self.topics, assignor)
         draft.changes += target_changes(group, members, target, epoch, self.clock.wall_ms())
         return epoch, target.get(updated.member_id, NOTHING)
-
-    def _may_assign(self, group: ConsumerGroup) -> bool:
-        """Return whether the assignment interval has passed since the last target assignment.
-
-        A timestamp in the future comes from a coordinator whose clock was ahead. It does not count: waiting for it
-        would leave the group without a new assignment for as long as that clock was ahead.
-        """
-        last_ms = group.assignment_timestamp_ms
-        return not last_ms <= self.clock.wall_ms() < last_ms + self.settings.assignment_interval_ms(group.group_id)
 
     def reconcile(
         self,

@@ -176,8 +176,10 @@ class ConsumerHeartbeats:
         return heartbeat_fields(request.member_id, request.member_epoch, 0)
 
     def _leave_static(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        """Set a static member to epoch -2. It keeps its assignment while it restarts within its session timeout."""
-        leaving = replace(member, member_epoch=LEAVE_GROUP_STATIC_EPOCH, pending_revocation={})
+        """Set a static member to epoch -2. It keeps its assignment while it restarts within its session timeout, as of
+        epoch 0: the returning member may commit with any epoch."""
+        assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
+        leaving = replace(member, member_epoch=LEAVE_GROUP_STATIC_EPOCH, assigned=assigned, pending_revocation={})
         self._course.write(Draft(group, [CurrentAssignmentChange(member.member_id, leaving)]))
 
 

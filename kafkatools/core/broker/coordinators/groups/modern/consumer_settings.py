@@ -57,6 +57,10 @@ class MemberTimes:
         """The heartbeat interval of a group's members in ms."""
         return self.number(group_id, "heartbeat.interval.ms")
 
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """The minimum time between two target assignments of a group in ms."""
+        return self.number(group_id, "assignment.interval.ms")
+
 
 class ConsumerGroupSettings(MemberTimes):
     """The settings of consumer groups."""
@@ -67,7 +71,3 @@ class ConsumerGroupSettings(MemberTimes):
         super().__init__(config, group_configs)
         self.assignors = tuple(config.group_consumer_assignors)
         self.migration_policy = MigrationPolicy(config.group_consumer_migration_policy.lower())
-
-    def assignment_interval_ms(self, group_id: str) -> int:
-        """The minimum time between two target assignments of a group in ms."""
-        return self.number(group_id, "assignment.interval.ms")

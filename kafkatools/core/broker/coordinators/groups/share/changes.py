@@ -95,10 +95,14 @@ class StatePartitions:
     deleting: Mapping[uuid.UUID, str] = field(default_factory=dict)
 
     def with_initialized(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
-        """A copy in which these partitions are initialized, and no partition of the topic is being initialized."""
-        present = self.initialized.get(topic_id, (name, frozenset()))[1]
-        initialized = {**self.initialized, topic_id: (name, present | frozenset(partitions))}
-        return replace(self, initialized=initialized, initializing=_without(self.initializing, topic_id))
+        """A copy in which these partitions are initialized. Others of the topic may still be being initialized."""
+        finished, present = frozenset(partitions), self.initialized.get(topic_id, (name, frozenset()))[1]
+        unfinished = self.initializing.get(topic_id, (name, frozenset()))[1] - finished
+        initializing = _without(self.initializing, topic_id)
+        if unfinished:
+            initializing = {**initializing, topic_id: (name, unfinished)}
+        initialized = {**self.initialized, topic_id: (name, present | finished)}
+        return replace(self, initialized=initialized, initializing=initializing)
 
     def with_initializing(self, topic_id: uuid.UUID, name: str, partitions: Iterable[int]) -> StatePartitions:
         """A copy in which these partitions are being initialized."""

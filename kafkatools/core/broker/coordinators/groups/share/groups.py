@@ -230,7 +230,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         target = group.target.get(updated.member_id, NOTHING)
         states = next((change.partitions for change in changes if isinstance(change, StatePartitionsChange)), None)
         is_outdated = epoch > group.assignment_epoch or states is not None
-        if is_outdated and not self._may_assign(group):
+        if is_outdated and not self.may_assign(group):
             is_outdated = False
             if epoch == group.assignment_epoch:  # so that a later heartbeat assigns the new partitions
                 changes.append(GroupEpochChange(epoch + 1, group.metadata_hash))
@@ -259,12 +259,6 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
         member = replace(updated, member_epoch=epoch, previous_member_epoch=previous_epoch, assigned=assigned)
         changes.append(CurrentAssignmentChange(member.member_id, member))
         return member
-
-    def _may_assign(self, group: ShareGroup) -> bool:
-        """Return whether the assignment interval has passed. A last assignment in the future, by a coordinator whose
-        clock was ahead, does not count."""
-        last_ms = group.assignment_timestamp_ms
-        return not last_ms <= self.clock.wall_ms() < last_ms + self.settings.assignment_interval_ms(group.group_id)
 
     def write(self, group: ShareGroup, changes: list[Change]) -> None:
         """Append all changes as one batch, then apply them and add the group to the registry. Does nothing without
@@ -367,7 +361,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
 def _check(request: ShareHeartbeat) -> None:
     if not request.member_id.strip():
-        raise errors.InvalidRequest()
+        raise errors.InvalidRequest("MemberId can't be empty.")
     if not request.group_id.strip():
         raise errors.InvalidRequest("GroupId can't be empty.")
     if request.rack_id is not None and not request.rack_id.strip():

@@ -12,10 +12,6 @@ class ShareGroupSettings(MemberTimes):
 
     group_type = "share"
 
-    def assignment_interval_ms(self, group_id: str) -> int:
-        """The minimum time between two target assignments of a group in ms."""
-        return self.number(group_id, "assignment.interval.ms")
-
     def lock_duration_ms(self, group_id: str) -> int:
         """The time that a record stays acquired, in ms."""
         return self.number(group_id, "record.lock.duration.ms")

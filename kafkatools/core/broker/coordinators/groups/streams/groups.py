@@ -198,9 +198,7 @@ class StreamsGroups(GroupParts[StreamsGroupSettings]):
         last = Target(group.assignment_epoch, group.target_of(updated.member_id))
         if group.assignment_epoch >= draft.group_epoch:
             return last
-        interval_ms = self.settings.assignment_interval_ms(group.group_id)
-        since_ms = group.assignment_timestamp_ms
-        if since_ms and interval_ms and self.clock.wall_ms() < since_ms + interval_ms:
+        if not self.may_assign(group):
             draft.note(Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval.")
             return last
         others = [member for member in group.members.values() if member.member_id != updated.member_id]
@@ -306,12 +304,10 @@ class StreamsGroups(GroupParts[StreamsGroupSettings]):
         wait_ms = self.settings.session_timeout_ms(group_id)
         self.timer.schedule((SESSION, group_id, member_id), wait_ms, lambda: self._expire(group_id, member_id))
 
-    def _expire(self, group_id: str, member_id: str, epoch: int | None = None) -> None:
-        """Remove a member, with `epoch` only if it is still in that epoch."""
+    def _expire(self, group_id: str, member_id: str) -> None:
         group = self.groups.get(group_id)
-        member = group.members.get(member_id) if isinstance(group, StreamsGroup) else None
-        if isinstance(group, StreamsGroup) and member is not None and epoch in (None, member.member_epoch):
-            self._fence(group, member)
+        if isinstance(group, StreamsGroup) and member_id in group.members:
+            self._fence(group, group.members[member_id])
 
     def _watch_revocation(self, group_id: str, before: StreamsMember, member: StreamsMember) -> None:
         """Start the rebalance timeout of a member that has to revoke tasks; cancel it once it has."""
@@ -321,10 +317,7 @@ class StreamsGroups(GroupParts[StreamsGroupSettings]):
         if member.state is not MemberState.UNREVOKED_TASKS:
             self.timer.cancel(key)
             return
-        epoch = member.member_epoch
-        self.timer.schedule(
-            key, member.rebalance_timeout_ms, lambda: self._expire(group_id, member.member_id, epoch=epoch)
-        )
+        self.timer.schedule(key, member.rebalance_timeout_ms, lambda: self._expire(group_id, member.member_id))
 
     def _cancel_timers(self, group_id: str, member_id: str) -> None:
         for kind in (SESSION, REVOCATION):

@@ -10,10 +10,6 @@ class StreamsGroupSettings(MemberTimes):
 
     group_type = "streams"
 
-    def assignment_interval_ms(self, group_id: str) -> int:
-        """The minimum time between two target assignments of a group in ms."""
-        return self.number(group_id, "assignment.interval.ms")
-
     def initial_rebalance_delay_ms(self, group_id: str) -> int:
         """The time that an empty group waits for more members before its first assignment, in ms."""
         own_value = self.group_configs(group_id).get("streams.initial.rebalance.delay.ms")

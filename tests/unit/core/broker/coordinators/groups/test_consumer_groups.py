@@ -16,6 +16,7 @@ from kafkatools.core.broker.coordinators.groups.topic_regex import compiled
 from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataImage, PartitionState, TopicState
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.errors import (
+    FencedInstanceId,
     FencedMemberEpoch,
     GroupIdNotFound,
     GroupMaxSizeReached,
@@ -25,6 +26,7 @@ from kafkatools.core.errors import (
     NotEnoughReplicas,
     StaleMemberEpoch,
     UnknownMemberId,
+    UnreleasedInstanceId,
 )
 
 T, U = uuid.UUID(int=100), uuid.UUID(int=200)
@@ -81,6 +83,10 @@ def groups(harness: Any) -> Groups:
 
 def partitions_of(fields: dict[str, Any]) -> dict[uuid.UUID, list[int]]:
     return {each["topic_id"]: each["partitions"] for each in fields["assignment"]["topic_partitions"]}
+
+
+def commit(groups: Groups, member_id: str, epoch: int, **changes: Any) -> Any:
+    return groups.harness.groups.ensure_may_commit("g", MemberIdentity(member_id), epoch, changes.get("version", 9))
 
 
 def test_a_member_that_is_silent_for_its_session_is_out(groups: Groups) -> None:
@@ -247,6 +253,71 @@ def test_a_group_is_read_back_with_its_sessions_and_revocations(groups: Groups) 
     assert after.members == {}
 
 
+# -- static members -------------------------------------------------------------------------------------------------
+def test_a_static_member_that_restarts_has_its_partitions_under_a_new_id(groups: Groups) -> None:
+    groups.join("a", instance_id="i")
+    with pytest.raises(UnreleasedInstanceId, match="the instance id is owned by a member"):
+        groups.join("b", instance_id="i")
+    left = groups.beat("a", -2, instance_id="i")
+    assert (left["member_epoch"], groups.group.members["a"].member_epoch) == (-2, -2)
+    with pytest.raises(FencedMemberEpoch):
+        groups.beat("a", 2, instance_id="i")
+    joined = groups.join("b", instance_id="i")
+    assert (joined["member_epoch"], partitions_of(joined)) == (2, {T: [0, 1]}), "the epoch is not raised"
+    assert set(groups.group.members) == {"b"}
+    assert groups.group.members["b"].previous_member_epoch == 0
+    assert groups.group.target == {"b": {T: frozenset([0, 1])}}
+    for epoch in (2, -1, -2):
+        with pytest.raises(FencedInstanceId, match="was fenced by member b"):
+            groups.beat("a", epoch, instance_id="i")
+
+
+def test_a_static_member_that_does_not_return_within_its_session_is_out(groups: Groups) -> None:
+    groups.join("a", instance_id="i")
+    groups.harness.advance(1_000)
+    groups.beat("a", -2, instance_id="i")
+    groups.harness.advance(43_999)
+    assert set(groups.group.members) == {"a"}
+    groups.harness.advance(1)
+    assert groups.group.members == {}
+
+
+def test_a_static_member_that_leaves_for_good_is_out_at_once(groups: Groups) -> None:
+    groups.join("a", instance_id="i")
+    with pytest.raises(UnknownMemberId):
+        groups.beat("a", -1, instance_id="j")
+    assert groups.beat("a", -1, instance_id="i")["member_epoch"] == -1
+    assert (groups.group.members, groups.group.static_members) == ({}, {})
+    assert groups.join("b", instance_id="i")["member_epoch"] == 4
+
+
+def test_a_restart_ends_the_revocation_of_a_static_member(groups: Groups) -> None:
+    groups.join("a", instance_id="i", rebalance_timeout_ms=20_000)
+    groups.join("b")
+    assert partitions_of(groups.beat("a", 2, instance_id="i")) == {T: [0]}
+    groups.beat("a", -2, instance_id="i")
+    assert groups.group.members["a"].pending_revocation == {}
+    for _ in range(2):
+        groups.harness.advance(10_001)
+        groups.beat("b", 3)
+    assert set(groups.group.members) == {"a", "b"}
+
+
+def test_a_returning_static_member_may_commit_with_any_epoch(groups: Groups) -> None:
+    """Apache Kafka resets the epochs of a leaving member's partitions to 0."""
+    groups.join("b")
+    groups.beat("b", -1)
+    groups.join("a", instance_id="i")
+    with pytest.raises(StaleMemberEpoch, match="older than assignment epoch 4"):
+        commit(groups, "a", 3)("t", T, 0)
+    groups.beat("a", -2, instance_id="i")
+    for _ in range(2):
+        assert groups.group.members["a"].assigned == {T: {0: 0, 1: 0}}
+        groups.open()
+    groups.join("c", instance_id="i")
+    commit(groups, "c", 3)("t", T, 0)
+
+
 def test_nothing_changes_when_the_log_cannot_be_written(groups: Groups) -> None:
     groups.join("a")
     groups.harness.store.failure = NotEnoughReplicas()
@@ -265,10 +336,6 @@ def test_a_group_whose_deletion_was_written_is_gone(groups: Groups) -> None:
     assert groups.harness.store.values == {}
     with pytest.raises(GroupIdNotFound):
         groups.beat("a", 2)
-
-
-def commit(groups: Groups, member_id: str, epoch: int, **changes: Any) -> Any:
-    return groups.harness.groups.ensure_may_commit("g", MemberIdentity(member_id), epoch, changes.get("version", 9))
 
 
 def test_commits_of_an_older_epoch_are_for_what_the_member_had_then(groups: Groups) -> None:

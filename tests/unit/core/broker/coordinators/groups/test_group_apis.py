@@ -83,6 +83,19 @@ def commit(client: BrokerClient, version: int = 9, group: str = "g", offset: int
     return [code for _, code in sorted(rows.items())]  # Kafka's order is that of tests/support/offset_id_story.py
 
 
+@pytest.mark.parametrize(("codec", "code"), [("0", 28), ("1", 0)], ids=["none", "gzip"])
+def test_a_commit_counts_as_too_large_by_its_compressed_size(
+    run_node: Callable[..., Any], codec: str, code: int
+) -> None:
+    settings = {**QUICK, "message.max.bytes": "3000", "offsets.topic.compression.codec": codec}
+    client = run_node(settings).connect()
+    create_topic(client, "basket")
+    partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": "m" * 4_000}
+    topics = [{"name": "basket", "partitions": [partition]}]
+    answer = client.call(COMMIT, 9, group_id="g", topics=topics, **NO_MEMBER)
+    assert answer.topics[0].partitions[0].error_code == code
+
+
 @pytest.mark.parametrize("version", range(7))
 def test_find_coordinator(wire: BrokerClient, version: int) -> None:
     if version >= 4:

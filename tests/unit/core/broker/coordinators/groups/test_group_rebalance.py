@@ -322,6 +322,24 @@ def test_a_group_that_cannot_be_written_is_not_made(harness: Any) -> None:
     assert harness.groups.groups == {}
 
 
+def test_sessions_start_again_with_the_assignment_that_members_wait_for(harness: Any) -> None:
+    """A member that waits for the leader sends no heartbeats (rescheduleClassicGroupMemberHeartbeat)."""
+    leader, follower = harness.join(), harness.join()
+    harness.advance(3000)
+    harness.advance(3000)
+    waiting = harness.sync(follower[0])
+    harness.advance(9_000)
+    harness.beat(leader[0])
+    harness.advance(9_000)
+    assert harness.sync(leader[0], []).last_code == waiting.last_code == 0
+    harness.advance(9_999)
+    assert harness.state == "Stable"
+    assert harness.beat(leader[0]) == 0
+    harness.advance(1)
+    assert harness.beat(follower[0]) == UNKNOWN_MEMBER
+    assert harness.beat(leader[0]) == REBALANCE
+
+
 def test_a_stable_group_is_read_back_with_its_sessions(harness: Any) -> None:
     first, second = harness.stable(2)
     harness.restart()
