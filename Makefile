@@ -12,7 +12,9 @@ WORKERS ?= 5
 # from others; those that share a cluster or a Spark session stay together; times and kills want the machine for themselves. tests/architecture belongs to `make lint`.
 WAITERS ?= 6
 SMALL := tests/unit tests/faults tests/cli tests/fuzz tests/crash
-ALONE := tests/soak tests/history tests/scenarios/test_broker_scale.py
+HISTORIES := tests/history
+KILLS := tests/soak tests/scenarios/test_broker_scale.py
+ALONE := $(HISTORIES) $(KILLS)
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kafkatools needs Python 3.11 or later, this is " + sys.version.split()[0])'
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel: core itself, the dumps, the two consoles.
@@ -21,7 +23,7 @@ KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation coverage clean tools setup install-check lock
+.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-histories test-kills test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation coverage clean tools setup install-check lock
 
 setup: $(STAMP)
 
@@ -84,8 +86,15 @@ test-small: setup tools
 test-large: setup tools
 	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry tests/matrix tests/yarn tests/pipeline/test_pipeline_table_kills.py) $(PYTEST_ARGS)
 
+# Histories and kills wait for sessions and elections most of the time: two tests at once, never two of one kind.
 test-alone: setup tools
-	$(BIN)/python .ci/pytest $(ALONE) $(PYTEST_ARGS)
+	$(MAKE) -j 2 test-histories test-kills
+
+test-histories: setup tools
+	$(JAVA) $(BIN)/python .ci/pytest $(HISTORIES) $(PYTEST_ARGS)
+
+test-kills: setup tools
+	$(JAVA) $(BIN)/python .ci/pytest $(KILLS) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
 	KT_PURE_PYTHON=1 $(BIN)/python .ci/pytest -n $(WORKERS) --dist worksteal $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)

@@ -27,9 +27,9 @@ def test_two_thousand_partitions(tmp_path: pathlib.Path) -> None:
     assert len(list((tmp_path / "data").glob("topic-*"))) == 2000
     unclean = step("start", tmp_path)
     clean = step("start", tmp_path)
-    assert unclean["start_s"] < 30
-    assert clean["start_s"] < 5
-    assert unclean["stop_s"] < 60
+    assert unclean["start_processor_s"] < 10
+    assert clean["start_processor_s"] < 4
+    assert unclean["stop_processor_s"] < 5
     for figures in (made, unclean, clean):
         assert figures["peak_mib"] < 256
         assert figures["open_files"] < 600
