@@ -407,13 +407,14 @@ class Schemas:
     """A registry whose subjects a test sets: the newest schema of each by its ID."""
 
     def __init__(self) -> None:
-        self.by_id: dict[int, tuple[str, Any]] = {}
+        self.by_id: dict[int, tuple[str, Any, tuple[str, ...]]] = {}
         self.subjects: dict[str, int] = {}
         self.is_away = False
 
-    def add(self, subject: str, kind: str, schema: Any) -> int:
+    def add(self, subject: str, kind: str, schema: Any, *references: str) -> int:
+        """Register a schema; `references` are subjects that are named as the schema names them."""
         number = len(self.by_id) + 1
-        self.by_id[number] = kind, schema
+        self.by_id[number] = kind, schema, references
         self.subjects[subject] = number
         return number
 
@@ -424,9 +425,11 @@ class Schemas:
         number = int(parts[-1]) if parts[0] == "schemas" else self.subjects.get(parts[1])
         if number not in self.by_id:
             return Answer(404, json.dumps({"error_code": 40401, "message": "not found"}))
-        kind, schema = self.by_id[number]
+        kind, schema, names = self.by_id[number]
         text = schema if isinstance(schema, str) else json.dumps(schema)
-        return Answer(200, json.dumps({"id": number, "version": 1, "schemaType": kind, "schema": text}))
+        references = [{"name": name, "subject": name, "version": 1} for name in names]
+        reply = {"id": number, "version": 1, "schemaType": kind, "schema": text, "references": references}
+        return Answer(200, json.dumps(reply))
 
 
 def test_a_registry_gives_the_columns_of_a_topic(spark: Any, place: Place) -> None:
@@ -465,6 +468,58 @@ def test_a_registry_gives_the_columns_of_a_topic(spark: Any, place: Place) -> No
         assert f"topic:{topic}: 1 value could not be decoded: null in their place" in ran.err
         schemas.is_away = True
         assert server.url in place.run(f"SELECT * FROM {topic}", *words, status=1).err
+
+
+MONEY = 'syntax = "proto3";\npackage m;\nmessage Money { int64 cents = 1; }\n'
+BASKET = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+import "money.proto";
+message Basket { string user = 1; m.Money total = 2; repeated m.Money items = 3; google.protobuf.Timestamp at = 4; }
+"""
+POINT = {"type": "record", "name": "Point", "namespace": "n", "fields": [{"name": "x", "type": "int"}]}
+LINE = {
+    "type": "record",
+    "name": "Line",
+    "fields": [{"name": "a", "type": "n.Point"}, {"name": "b", "type": "n.Point"}],
+}
+
+
+def test_protobuf_and_schemas_with_references(spark: Any, place: Place) -> None:
+    pytest.importorskip("fastavro")
+    pytest.importorskip("google.protobuf")
+    schemas, suffix = Schemas(), uuid.uuid4().hex[:8]
+    schemas.add("money.proto", "PROTOBUF", MONEY)
+    schemas.add("n.Point", "AVRO", POINT)
+    basket = schemas.add(f"baskets{suffix}-value", "PROTOBUF", BASKET, "money.proto")
+    line = schemas.add(f"lines{suffix}-value", "AVRO", LINE, "n.Point")
+    with serving(schemas.respond) as server, Producer(bootstrap_servers=place.bootstrap) as producer:
+        # user: "ada", total { cents: 7 }, items { cents: 3 }, items { cents: 4 }, at { seconds: 5 }
+        body = bytes.fromhex("0a03616461 12020807 1a020803 1a020804 22020805")
+        framed = b"\0" + basket.to_bytes(4, "big")
+        producer.send(f"baskets{suffix}", framed + b"\0" + body).result()
+        producer.send(f"baskets{suffix}", framed + b"\0" + b"\xff").result()
+        producer.send(f"lines{suffix}", b"\0" + line.to_bytes(4, "big") + b"\x02\x04").result()
+        catalog = catalog_of(spark, place, schema_registry=server.url)
+        assert catalog.sql("SHOW TABLES").count() > 2 and not server.requests, "no topic is used"
+        columns = {row.col_name: row.data_type for row in catalog.sql(f"DESCRIBE baskets{suffix}").collect()}
+        cents = "struct<cents:bigint>"
+        assert columns["value"] == f"struct<user:string,total:{cents},items:array<{cents}>,at:timestamp>"
+        query = "SELECT value.user, value.total.cents, value.items[1].cents AS last, unix_seconds(value.at) AS at"
+        rows = catalog.sql(f"{query} FROM baskets{suffix} ORDER BY offset").collect()
+        assert [tuple(row) for row in rows] == [("ada", 7, 4, 5), (None, None, None, None)]
+        del server.requests[:]
+        joined = f"SELECT value.b.x FROM lines{suffix} a JOIN (SELECT offset FROM baskets{suffix}) b USING (offset)"
+        assert [row.x for row in catalog.sql(joined).collect()] == [2]
+        asked = [request.path for request in server.requests]
+        newest = [path for path in asked if path.endswith("/latest")]
+        parts = [f"/subjects/{topic}{suffix}-{part}/versions/latest" for topic in ("baskets", "lines")
+                 for part in ("key", "value")]  # fmt: skip
+        assert sorted(newest) == sorted(parts), "once in a statement"
+        assert len(asked) <= 4 + 2 * len(("schema", "reference")) + 2, asked
+        del server.requests[:]
+        catalog.sql(joined)
+        assert sorted(request.path for request in server.requests) == sorted(parts), "schemas are kept"
 
 
 def test_a_value_with_a_json_schema_is_its_json_text(place: Place) -> None:

@@ -40,12 +40,14 @@ def spark_progress(
 
 
 @contextmanager
-def job_progress(console: Console, spark: SparkSession, label: str, reports: str) -> Iterator[Progress]:
+def job_progress(
+    console: Console, spark: SparkSession, label: str, reports: str, *, prints: bool = True
+) -> Iterator[Progress]:
     """Show the progress line of a job, and the sums of its readers' reports in Spark's UI."""
     from kafkatools.pipeline.run.read_metrics import read_metrics
 
     metrics = read_metrics(spark, f"kt pipeline: {label}", {"Kafka records": reports})
-    with spark_progress(console, spark, label, reports) as progress, metrics:
+    with spark_progress(console, spark, label, reports, prints=prints) as progress, metrics:
         yield progress
 
 

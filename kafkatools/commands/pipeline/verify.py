@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkatools.commands.pipeline.spark import cluster_of, failures, session
-from kafkatools.commands.pipeline.spark_progress import spark_progress
+from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
@@ -31,7 +31,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
             with (
                 reports_directory(pipeline) as reports,
-                spark_progress(console, spark, "Verifying", reports, prints=False),
+                job_progress(console, spark, "Verifying", reports, prints=False),
             ):
                 differences = verify_manifest(spark, content, pipeline, reports)
     return _report(console, content, differences)

@@ -41,7 +41,7 @@ from kafkatools.pipeline.catalog.statements import (
     tokens,
     without_semicolon,
 )
-from kafkatools.pipeline.catalog.tables import OpenMode, RecordTables, TopicMissing
+from kafkatools.pipeline.catalog.tables import OpenMode, RecordTables, TableReports, TopicMissing
 from kafkatools.pipeline.catalog.views import View, ViewFile
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.identifiers import quoted
@@ -155,14 +155,18 @@ class Catalog:
         entries = [entry for entry in entries if include_internal or entry.kind == TOPIC]
         return sorted([*entries, *(Entry(name, VIEW) for name in self.views.views())])
 
-    def prepare(self, statement: str, *, is_counting: bool = False) -> StatementResult:
+    def prepare(
+        self, statement: str, *, is_counting: bool = False, reports: TableReports | None = None
+    ) -> StatementResult:
         """Plan a query, or carry out another statement. `is_counting`: count keys and values that cannot be decoded.
-        Raises PipelineError; StatementError if the statement is wrong."""
+        `reports`: where the readers of a query report what they read. Raises PipelineError; StatementError if the
+        statement is wrong."""
         statement = without_semicolon(statement)
+        self._tables.begin_statement()
         try:
             command = _command_of(statement)
             if isinstance(command, Query):
-                return self._query(statement, is_counting=is_counting)
+                return self._query(statement, OpenMode(is_counting=is_counting, reports=reports))
             if isinstance(command, CreateView):
                 return self._create_view(command, statement)
             if isinstance(command, DropView) and self.views.find(command.name):
@@ -229,7 +233,7 @@ class Catalog:
 
     def _explain(self, command: Explain, statement: str) -> str:
         try:
-            frame = self._query(command.query, is_counting=False).frame
+            frame = self._query(command.query, OpenMode()).frame
         except (PySparkException, LocatedError) as error:
             raise _in_original_statement(error, command.query, statement) from error
         assert frame is not None
@@ -243,33 +247,35 @@ class Catalog:
 
     # -- Planning --
 
-    def _query(self, statement: str, *, is_counting: bool) -> StatementResult:
+    def _query(self, statement: str, mode: OpenMode) -> StatementResult:
         if is_connected(self._spark):  # which shows no plan
             return StatementResult(self._plan(statement, OpenMode())[0])
         try:
-            frame, needs, is_decoded = self._pruned(statement)
+            frame, needs, is_decoded = self._pruned(statement, mode)
         except PySparkException:
             frame, needs, is_decoded = None, None, True  # so that the error is the one of the tables themselves
         if frame is not None and not is_decoded:
             return StatementResult(frame)
         try:
-            frame, planning = self._plan(statement, OpenMode(needs, is_counting=is_counting))
+            frame, planning = self._plan(statement, mode._replace(needs=needs))
         except PySparkException as error:
-            if not is_counting or (error.getCondition() or "") != "DUPLICATED_METRICS_NAME":
+            if not mode.is_counting or (error.getCondition() or "") != "DUPLICATED_METRICS_NAME":
                 raise
-            frame, planning = self._plan(statement, OpenMode(needs))  # a table that is read twice in different ways
+            mode = mode._replace(needs=needs, is_counting=False)
+            frame, planning = self._plan(statement, mode)  # a table that is read twice in different ways
         return StatementResult(frame, observations=planning.observations)
 
-    def _pruned(self, statement: str) -> tuple[DataFrame, Needs | None, bool]:
+    def _pruned(self, statement: str, mode: OpenMode) -> tuple[DataFrame, Needs | None, bool]:
         """Plan a query over drafts. Returns the query, the columns and bounds that it uses (None: all columns), and
         whether the drafts differ from the tables."""
         tried: list[Needs] = []
+        draft = mode._replace(is_draft=True)
 
         def make(needs: Needs) -> DataFrame:
             tried.append(needs)
-            return self._plan(statement, OpenMode(needs, is_draft=True))[0]
+            return self._plan(statement, draft._replace(needs=needs))[0]
 
-        whole, planning = self._plan(statement, OpenMode(is_draft=True))
+        whole, planning = self._plan(statement, draft)
         pruned = prune(whole, make, with_bounds=True)
         return pruned, None if pruned is whole else tried[-1], planning.is_decoded
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import zlib
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from kafkatools.pipeline.catalog.options import PARTS, TableOptions
 from kafkatools.pipeline.decoding import formats
 from kafkatools.pipeline.decoding.values import ValueDecoder
 from kafkatools.pipeline.errors import PipelineError, schema_failures
-from kafkatools.pipeline.run.batch import columns_schema
+from kafkatools.pipeline.run.batch import columns_schema, with_reports
 from kafkatools.pipeline.run.session import is_connected
 from kafkatools.pipeline.run.spec import Decoding
 from kafkatools.pipeline.sources.pruning import Needs
@@ -34,9 +35,24 @@ from kafkatools.pipeline.uris import LOG, TOPIC, Cluster, Uri, read_source
 from kafkatools.tools.schemas.access import RegistryAccess, basic_authorization
 from kafkatools.tools.schemas.registry import JSON, SchemaRegistry
 from kafkatools.tools.schemas.wire_format import HEADER_SIZE, schema_id
+from kafkatools.tools.schemas.wire_format import header as schema_header
 
 _MAX_AGE_MS = 30_000
 """Age of the list of topics at which it is requested again."""
+
+
+class TableReports:
+    """The report directories of the tables of a statement, below a directory. `by_table` has those of the opened
+    tables. A table that a statement reads twice has one, in which a range that is read twice counts once."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self.by_table: dict[str, str] = {}
+
+    def of(self, uri: Uri) -> str:
+        """Return the directory of a table."""
+        name = f"{zlib.crc32(str(uri).encode()):08x}"
+        return self.by_table.setdefault(str(uri), f"{self._directory}/{name}")
 
 
 class OpenMode(NamedTuple):
@@ -44,12 +60,13 @@ class OpenMode(NamedTuple):
 
     `needs`: the columns and bounds to read; None: all columns. `is_draft`: values are not decoded, but columns have the
     types of decoded ones, by expressions through which Spark plans; only the plan is used. `is_counting`: undecodable
-    values are counted.
+    values are counted. `reports`: where readers report what they read; None: nowhere.
     """
 
     needs: Needs | None = None
     is_draft: bool = False
     is_counting: bool = False
+    reports: TableReports | None = None
 
 
 class RecordTable(NamedTuple):
@@ -76,6 +93,11 @@ class RecordTables:
         self._topics: dict[str, TopicListing] = {}
         self._listed_ms: int | None = None
         self._plans: dict[tuple[str, int], formats.Plan] = {}
+        self._newest_ids: dict[str, int | None] = {}
+
+    def begin_statement(self) -> None:
+        """Ask the registry for the newest schemas again. All plannings of a statement use the same ones."""
+        self._newest_ids = {}
 
     def topics(self, *, max_age_ms: int = 0) -> dict[str, TopicListing]:
         """Return the topics by name, requested again if the list is older than `max_age_ms`. Raises PipelineError if no
@@ -128,6 +150,8 @@ class RecordTables:
     def open(self, uri: Uri, mode: OpenMode) -> RecordTable:
         """Open a topic or log files. Raises PipelineError, and Spark's own exceptions."""
         options = dict(self._options.source)
+        if mode.reports is not None:
+            options = with_reports(options, mode.reports.of(uri))
         if mode.needs is not None:
             schema = columns_schema(mode.needs.columns)
             if mode.needs.bounds != RecordBounds():
@@ -172,25 +196,27 @@ class RecordTables:
         address, credentials = self._options.registry, self._options.credentials
         assert address is not None
         authorization = basic_authorization(*credentials) if credentials else None
-        # A new object for each statement: it keeps replies, and the newest schema may be another one by now.
         registry = SchemaRegistry(RegistryAccess((address,), authorization))
-        newest = registry.newest_id(subject)
+        if subject not in self._newest_ids:
+            self._newest_ids[subject] = registry.newest_id(subject)
+        newest = self._newest_ids[subject]
         if newest is None:
             return None
         if (part, newest) not in self._plans:
             registered = registry.by_id(newest)
             if registered is None:
                 raise PipelineError(f"{address} has no schema {newest}, the newest one of the subject {subject}")
-            self._plans[part, newest] = self._plan_of(registered.kind, part, subject)
+            self._plans[part, newest] = self._plan_of(registered.kind, part, subject, newest)
         return self._plans[part, newest]
 
-    def _plan_of(self, kind: str, part: str, subject: str) -> formats.Plan:
+    def _plan_of(self, kind: str, part: str, subject: str, number: int) -> formats.Plan:
         if kind == JSON:
             return formats.Plan(part, "json", StringType(), JsonText())
         decoding = Decoding(kind.lower(), registry=self._options.registry, credentials=self._options.credentials)
         if decoding.format not in ("avro", "protobuf"):
             raise PipelineError(f"The schema of {subject} is {kind}: only Avro, Protobuf and JSON can be decoded")
-        return formats.plan_decoding(self._spark, part, decoding, lambda _: [], subject)
+        sample = [schema_header(number)]  # instead of the subject, whose newest schema may be another one by now
+        return formats.plan_decoding(self._spark, part, decoding, lambda _: sample, None)
 
 
 def _suggestion(name: str, names: set[str]) -> str:

@@ -241,14 +241,16 @@ def reports_directory(pipeline: Pipeline) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Opening:
-    """The options of opening sources: the required Kafka columns (None: all), and whether to count rows and undecodable
-    keys and values. `plans` caches the decoding plan of each source and part ("key" or "value")."""
+    """The options of opening sources: the required Kafka columns (None: all), whether to count rows and undecodable
+    keys and values, and whether readers of a stream without end write reports. `plans` caches the decoding plan of each
+    source and part ("key" or "value")."""
 
     spark: SparkSession
     pipeline: Pipeline
     reports: str
     needs: Needs | None = None
     is_counting: bool = True
+    has_stream_reports: bool = False
     plans: dict[tuple[str, str], decoding.Plan] = field(default_factory=dict)
 
 
@@ -261,6 +263,8 @@ def open_table(opening: Opening, source: Source) -> Table:
         options["strict"] = "true"
     if source.uri.is_kafka and (not pipeline.is_streaming or pipeline.trigger == AVAILABLE_NOW):
         options["reportPath"] = reports_of(opening.reports, source)
+    elif source.uri.is_kafka and opening.has_stream_reports:
+        options = with_reports(options, reports_of(opening.reports, source))
     schema = None
     is_records = "table" not in {name.lower() for name in options}
     if source.uri.is_kafka and is_records and opening.needs is not None:
@@ -277,6 +281,17 @@ def open_table(opening: Opening, source: Source) -> Table:
     except Exception as error:
         raise PipelineError(unreadable(source.uri, error)) from error
     return _decode(opening, source, table)
+
+
+def with_reports(options: Mapping[str, str], directory: str) -> dict[str, str]:
+    """Return the options of a Kafka source with reports of what is read. Damage ends the query and headers of batches
+    are used, as without reports."""
+    names = {name.lower() for name in options}
+    if "reportpath" in names:
+        return dict(options)
+    strict = {} if "strict" in names else {"strict": "true"}
+    decodes = {} if names & {"strict", "decoderecords"} else {"decodeRecords": "false"}
+    return {**options, **strict, **decodes, "reportPath": directory}
 
 
 def columns_schema(columns: frozenset[str]) -> StructType:

@@ -1,9 +1,11 @@
 """Bytes, batches, records and damaged ranges that readers report, as metrics in the SQL tab of Spark's UI.
 
-A Python data source cannot add metrics to a query: its workers' accumulators are dropped, and Spark forgets a query's
-metrics with the query's end, before the last reports are read. So a run has an entry of its own in the SQL tab, beside
-Spark's entries: a running execution whose nodes are the Kafka sources, updated while the reports arrive, and ended
-after the last one. It consists of the events that Spark's own executions post, so the REST API and event logs have it.
+A Python data source cannot add metrics to a query, in no version up to PySpark 4.3: its workers' accumulators are
+dropped, its streams report no source metrics, and Spark forgets a query's metrics with the query's end, before the last
+reports are read. So a run has an entry of its own in the SQL tab, beside Spark's entries: a running execution whose
+nodes are the Kafka sources, updated while the reports arrive, and ended after the last one. It consists of the events
+that Spark's own executions post, so the REST API and event logs have it. `stream_metrics.py` makes one for each
+micro-batch of a stream.
 
 Rules: Spark's classes for this are internal. If a call of them fails, the run has no metrics and goes on. Spark adds up
 the updates of a metric of the driver, so an update is a difference.
@@ -13,14 +15,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.reports import read_reports
+from kafkatools.pipeline.run.reports import SplitReport, read_reports
 from kafkatools.pipeline.run.session import is_connected
 
 if TYPE_CHECKING:
@@ -43,16 +45,29 @@ class NewReports:
         self._directory = directory
         self._passed: dict[str, set[str]] = {}
 
-    def sums(self) -> list[int]:
-        """Return the sums of `_METRICS` over the reports that arrived since the last call. Raises PipelineError if a
-        report cannot be read."""
-        sums = [0] * len(_METRICS)
+    def reports(self) -> Iterator[SplitReport]:
+        """Yield the reports that arrived since the last call. Raises PipelineError if a report cannot be read."""
         storage.forget_listings(self._directory)
         for directory in _directories(self._directory):
-            for report in read_reports(directory, self._passed.setdefault(directory, set())):
-                numbers = report.size_bytes, report.batches, report.records, len(report.damages)
-                sums = [sum(pair) for pair in zip(sums, numbers, strict=True)]
-        return sums
+            yield from read_reports(directory, self._passed.setdefault(directory, set()))
+
+    def forget(self, directory: str, name: str) -> None:
+        """Forget the name of a report that was read and deleted."""
+        self._passed.get(directory, set()).discard(name)
+
+    def sums(self) -> list[int]:
+        """Return the sums of the metrics over the reports that arrived since the last call. Raises PipelineError if a
+        report cannot be read."""
+        return sums_of(self.reports())
+
+
+def sums_of(reports: Iterable[SplitReport]) -> list[int]:
+    """Return the sum of each metric over reports."""
+    sums = [0] * len(_METRICS)
+    for report in reports:
+        numbers = report.size_bytes, report.batches, report.records, len(report.damages)
+        sums = [sum(pair) for pair in zip(sums, numbers, strict=True)]
+    return sums
 
 
 def _directories(directory: str) -> Iterator[str]:
@@ -68,16 +83,23 @@ def read_metrics(spark: SparkSession, description: str, sources: Mapping[str, st
     """Show what the readers report within the context in Spark's UI, under a description. `sources` maps the names of
     the sources to their report directories. Does nothing without the UI and without an event log, over Spark Connect,
     and where Spark's classes differ."""
-    if not sources or not _is_shown(spark):
+    if not sources or not is_shown(spark):
         yield
         return
     clock = SystemClock()
-    entry = _try(lambda: SqlEntry(spark, description, sources, clock))
+    entry = attempt(lambda: SqlEntry(spark, description, list(sources), clock.wall_ms()))
     if entry is None:
         yield
         return
+    reports = {name: NewReports(directory) for name, directory in sources.items()}
+
+    def update() -> None:
+        added = {name: new.sums() for name, new in reports.items()}
+        if any(any(numbers) for numbers in added.values()):
+            entry.add(added)
+
     ended = threading.Event()
-    thread = threading.Thread(target=_follow, args=(entry, ended, clock), name="read-metrics", daemon=True)
+    thread = threading.Thread(target=_follow, args=(update, ended, clock), name="read-metrics", daemon=True)
     thread.start()
     error = ""
     try:
@@ -88,18 +110,19 @@ def read_metrics(spark: SparkSession, description: str, sources: Mapping[str, st
     finally:
         ended.set()
         thread.join()
-        _try(entry.update)
-        _try(lambda: entry.end(error))
+        attempt(update)
+        attempt(lambda: entry.end(error, clock.wall_ms()))
 
 
-def _is_shown(spark: SparkSession) -> bool:
+def is_shown(spark: SparkSession) -> bool:
+    """Return whether metrics can be seen: in the UI or an event log of this process's Spark, not over Spark Connect."""
     if is_connected(spark):
         return False
     context = spark.sparkContext
     return context.uiWebUrl is not None or context.getConf().get("spark.eventLog.enabled", "false") == "true"
 
 
-def _try(call: Callable[[], _Result]) -> _Result | None:
+def attempt(call: Callable[[], _Result]) -> _Result | None:
     """Return the result of a call; None, with a line in the log, if it fails: Spark's classes differ between versions,
     the JVM may have ended, and the storage of the reports may not answer."""
     from py4j.protocol import Py4JError
@@ -112,25 +135,23 @@ def _try(call: Callable[[], _Result]) -> _Result | None:
         return None
 
 
-def _follow(entry: SqlEntry, ended: threading.Event, clock: Clock) -> None:
+def _follow(update: Callable[[], None], ended: threading.Event, clock: Clock) -> None:
     began, pause_s = clock.now_ms(), _FIRST_S
     while not ended.wait(pause_s):
         pause_s = max(_FIRST_S, _LONGEST_SHARE * (clock.now_ms() - began) / 1000)
-        _try(entry.update)
+        attempt(update)
 
 
 class SqlEntry:
-    """An execution in the SQL tab: a node for each source, with the sums of its reports. Raises an exception of py4j or
-    of Python if Spark's classes differ."""
+    """An execution in the SQL tab: a node for each source, with the sums of its reports. `started_ms`: when it began,
+    in epoch milliseconds. Raises an exception of py4j or of Python if Spark's classes differ."""
 
-    def __init__(self, spark: SparkSession, description: str, sources: Mapping[str, str], clock: Clock) -> None:
+    def __init__(self, spark: SparkSession, description: str, sources: Sequence[str], started_ms: int) -> None:
         jvm: JVMView = spark._jvm
         self._jvm = jvm
-        self._clock = clock
         session: JavaObject = spark._jsparkSession
         self._bus = session.sparkContext().listenerBus()
         self._id = self._next_id(spark)
-        self._reports = {name: NewReports(directory) for name, directory in sources.items()}
         new_id = jvm.org.apache.spark.util.AccumulatorContext.newId
         self._ids = {name: [int(new_id()) for _ in _METRICS] for name in sources}
         nodes = [self._node(name) for name in sources]
@@ -140,20 +161,14 @@ class SqlEntry:
         tags = empty.keySet()
         self._post(
             "SQLExecutionStart",
-            (self._id, none, description, plan_text, plan_text, root, clock.wall_ms(), empty, tags, none, none),
+            (self._id, none, description, plan_text, plan_text, root, started_ms, empty, tags, none, none),
         )
-        self._send({name: [0] * len(_METRICS) for name in sources})
+        self.add({name: [0] * len(_METRICS) for name in sources})
 
-    def update(self) -> None:
-        """Post what reports that arrived since the last call add. Raises PipelineError if a report cannot be read."""
-        added = {name: reports.sums() for name, reports in self._reports.items()}
-        if any(any(numbers) for numbers in added.values()):
-            self._send(added)
-
-    def end(self, error: str) -> None:
+    def end(self, error: str, ended_ms: int) -> None:
         """End the entry, as failed if `error` is not empty."""
         message = self._jvm.scala.Option.apply(error)
-        self._post("SQLExecutionEnd", (self._id, self._clock.wall_ms(), message, self._jvm.scala.Option.empty()))
+        self._post("SQLExecutionEnd", (self._id, ended_ms, message, self._jvm.scala.Option.empty()))
 
     def _next_id(self, spark: SparkSession) -> int:
         """Take the next number of Spark's executions, which has no public method."""
@@ -175,7 +190,8 @@ class SqlEntry:
             name, name, utils.toSeq(children), utils.toScalaMap({}), utils.toSeq(metrics)
         )
 
-    def _send(self, numbers: Mapping[str, list[int]]) -> None:
+    def add(self, numbers: Mapping[str, list[int]]) -> None:
+        """Add to the metrics of the sources."""
         pair = getattr(self._jvm.scala, "Tuple2$mcJJ$sp")
         updates = [
             pair(number, value)

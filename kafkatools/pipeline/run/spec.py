@@ -89,8 +89,8 @@ class Pipeline:
     neither, the only source is copied to the sink.
 
     With `is_streaming` the run continues with new data from `checkpoint`. `trigger` is "available-now", a number of
-    seconds, or None for micro-batches without a pause. `report_path` is a directory that this process and all executors
-    can write to.
+    seconds, or None for micro-batches without a pause. `report_path` is a directory that this process and, if
+    `shares_reports` is true, all executors can write to.
     """
 
     sources: tuple[Source, ...]
@@ -104,6 +104,7 @@ class Pipeline:
     resume: bool = False
     strict: bool = False
     report_path: str | None = None
+    shares_reports: bool = False
 
     @property
     def has_several_topics(self) -> bool:
@@ -174,6 +175,7 @@ def pipeline_from(values: PipelineValues, clusters: Mapping[str, Cluster | None]
         bool(values.get("resume")),
         bool(values.get("strict")),
         values.get("report-path"),
+        values.get("report-path") is not None,
     )
 
 

@@ -34,12 +34,16 @@ from kafkatools.pipeline.run.batch import (
     query,
     read_reported,
     reports_directory,
+    reports_of,
     sink_mode,
 )
 from kafkatools.pipeline.run.checkpoint_identity import claim_checkpoint
+from kafkatools.pipeline.run.executors import is_local
+from kafkatools.pipeline.run.read_metrics import is_shown
 from kafkatools.pipeline.run.session import is_connected, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, Pipeline, Sink, Source
-from kafkatools.pipeline.run.stream_progress import StreamProgress
+from kafkatools.pipeline.run.stream_metrics import SourceReports, StreamMetrics
+from kafkatools.pipeline.run.stream_progress import SourceOffsets, StreamProgress
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.sinks.merge import MicroBatch, ensure_mergeable, merge_rows
 from kafkatools.pipeline.sources.live import offsets as live_offsets
@@ -74,7 +78,9 @@ def run_stream(
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")
         _ensure_few_tasks(spark)
         with reports_directory(pipeline) as reports:
-            opening = Opening(spark, pipeline, reports)
+            metrics = _metrics_of(spark, pipeline, reports)
+            is_endless = pipeline.trigger != AVAILABLE_NOW
+            opening = Opening(spark, pipeline, reports, has_stream_reports=is_endless and metrics is not None)
             opening = replace(opening, needs=column_needs(opening, with_bounds=False))
             tables = {source.name: open_table(opening, source) for source in pipeline.sources}
             rows = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
@@ -86,7 +92,10 @@ def run_stream(
             streaming_query = _start(pipeline, rows, show, broken_pipes)
             stop: KeyboardInterrupt | None = None
             try:
-                for _ in _counted(streaming_query, counts, broken_pipes):
+                for batches in _counted(streaming_query, counts, broken_pipes):
+                    if metrics is not None:
+                        for batch in batches:
+                            metrics.add_batch(batch, _source_offsets(batch))
                     if callbacks is not None:
                         callbacks.on_rows_read(counts.read)
                         _tell_of_values(pipeline, counts, callbacks.tell)
@@ -102,6 +111,22 @@ def run_stream(
         if stop is not None:
             raise Stopped(result) from stop
         return result
+
+
+def _metrics_of(spark: SparkSession, pipeline: Pipeline, reports: str) -> StreamMetrics | None:
+    """Return the metrics of the stream in Spark's UI; None if it has none, or executors could not share reports, whose
+    files nobody would delete."""
+    if not is_shown(spark) or not (pipeline.shares_reports or is_local(spark.sparkContext)):
+        return None
+    deletes = pipeline.trigger != AVAILABLE_NOW
+    sources = {
+        f"{source.uri} as {source.name}": SourceReports(reports_of(reports, source), deletes=deletes)
+        if source.uri.is_kafka
+        else None
+        for source in pipeline.sources
+    }
+    names = ", ".join(str(source.uri) for source in pipeline.sources)
+    return StreamMetrics(spark, f"kt pipeline: {names} to {pipeline.sink.uri}", sources)
 
 
 def committed_files(spark: SparkSession, directory: Directory) -> list[SinkFile]:
@@ -201,8 +226,11 @@ def _show_batch(show: Show, table: DataFrame, broken_pipes: list[BrokenPipeError
         raise
 
 
-def _counted(streaming_query: StreamingQuery, counts: _Counts, broken_pipes: list[BrokenPipeError]) -> Iterator[None]:
-    """Update the counts twice a second and yield each time, until the query ends. Raises the exception that ended the
+def _counted(
+    streaming_query: StreamingQuery, counts: _Counts, broken_pipes: list[BrokenPipeError]
+) -> Iterator[list[dict[str, Any]]]:
+    """Update the counts twice a second and yield the progress of the micro-batches that have ended, until the query
+    ends. Raises the exception that ended the
     query; KeyboardInterrupt or BrokenPipeError if that was the cause."""
     ended = False
     while not ended:
@@ -214,8 +242,7 @@ def _counted(streaming_query: StreamingQuery, counts: _Counts, broken_pipes: lis
             if was_interrupted(error):
                 raise KeyboardInterrupt from error
             raise
-        counts.update(streaming_query)
-        yield
+        yield counts.update(streaming_query)
 
 
 _OUTCOMES = {
@@ -251,8 +278,9 @@ class _Counts:
         self.told: set[str] = set()
         self._batch_ids: set[int] = set()
 
-    def update(self, streaming_query: StreamingQuery) -> None:
-        """Add the query's recent micro-batches that read rows and are not counted yet."""
+    def update(self, streaming_query: StreamingQuery) -> list[dict[str, Any]]:
+        """Add the query's recent micro-batches that read rows and are not counted yet, and return their progress."""
+        added = []
         for progress in streaming_query.recentProgress:
             batch = json.loads(progress.json)
             rows = sum(int(source["numInputRows"]) for source in batch["sources"])  # Spark Connect has no sum
@@ -260,6 +288,8 @@ class _Counts:
                 self._batch_ids.add(batch["batchId"])
                 self.read += rows
                 self._add(batch)
+                added.append(batch)
+        return added
 
     def _add(self, batch: Mapping[str, Any]) -> None:
         for name, row in (batch.get("observedMetrics") or {}).items():
@@ -268,11 +298,17 @@ class _Counts:
                 sums[metric] = sums.get(metric, 0) + int(value or 0)
         self.rows = self.metrics.get(_SINK_METRICS, {}).get(ROWS, 0)
         for at, source in enumerate(batch["sources"]):
+            start, end = _source_offsets(batch)[at]
             if at == len(self.read_of):
                 self.read_of.append(0)
-                self.offsets.append((_offsets(source.get("startOffset")), {}))
+                self.offsets.append((start, {}))
             self.read_of[at] += int(source["numInputRows"])
-            self.offsets[at] = (self.offsets[at][0], _offsets(source.get("endOffset")))
+            self.offsets[at] = (self.offsets[at][0], end)
+
+
+def _source_offsets(batch: Mapping[str, Any]) -> list[tuple[SourceOffsets, SourceOffsets]]:
+    """Return the start and end of each source of a micro-batch, from its progress."""
+    return [(_offsets(source.get("startOffset")), _offsets(source.get("endOffset"))) for source in batch["sources"]]
 
 
 def _metrics(row: Mapping[str, Any]) -> Mapping[str, int | None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,10 @@ from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
 from kafkatools.pipeline.catalog.catalog import Catalog, LocatedError, StatementError, located_error
 from kafkatools.pipeline.catalog.statements import Statement
+from kafkatools.pipeline.catalog.tables import TableReports
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.executors import is_local
+from kafkatools.pipeline.run.read_metrics import is_shown, read_metrics
 from kafkatools.pipeline.run.session import plain_error, was_interrupted
 from kafkatools.tools.row_texts import ROWS_AT_ONCE, TABLE, TEXT_FORMS, Rows
 
@@ -54,8 +59,13 @@ class Shell:
 
     def _run(self, text: str) -> int | None:
         """Run a statement and return the number of its rows; None for a statement that returns no rows."""
-        prepared = self.catalog.prepare(text, is_counting=True)
-        count = None if prepared.frame is None else self._print(prepared.frame)
+        with _table_reports(self.spark) as reports:
+            prepared = self.catalog.prepare(text, is_counting=True, reports=reports)
+            count = None
+            if prepared.frame is not None:
+                tables = {} if reports is None else reports.by_table
+                with read_metrics(self.spark, f"kt pipeline sql: {' '.join(text.split())}", tables):
+                    count = self._print(prepared.frame)
         if prepared.note:
             self._console.note(prepared.note)
         for name, bad in prepared.undecodable().items():
@@ -111,6 +121,17 @@ class Shell:
             return
         self._console.error(f"{error} ({file}line {line}, position {error.column})")
         self._console.error_lines(line_with_caret(statement.text, error.line, error.column, self._console.width))
+
+
+@contextmanager
+def _table_reports(spark: SparkSession) -> Iterator[TableReports | None]:
+    """Yield the place for the reports of a statement's readers; None if they would not be shown in Spark's UI, or
+    executors write them on other machines."""
+    if not is_shown(spark) or not is_local(spark.sparkContext):
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="kt-pipeline-") as directory:
+        yield TableReports(directory)
 
 
 def _next_rows(rows: Iterator[Row]) -> list[Row]:

@@ -1,0 +1,81 @@
+"""What the readers of a stream report, as an entry in the SQL tab of Spark's UI for each micro-batch.
+
+Rules: a report belongs to the micro-batch whose offsets include its range, since the reports of the next micro-batch
+may arrive before Spark's progress of this one. Reports of a stream without end are deleted once they are counted; those
+of a stream that ends by itself are kept for its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kafkatools.pipeline import storage
+from kafkatools.pipeline.run.read_metrics import NewReports, SqlEntry, attempt, sums_of
+from kafkatools.pipeline.run.reports import SplitReport
+from kafkatools.pipeline.run.stream_progress import SourceOffsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BatchRanges = Sequence[tuple[SourceOffsets, SourceOffsets]]
+"""The start and end of a micro-batch for each source."""
+
+_MAX_WAITING = 10_000
+"""Reports of a source that wait for the progress of their micro-batch, at most: those of a batch that fails stay."""
+
+
+class SourceReports:
+    """The reports of one source of a stream, in a directory."""
+
+    def __init__(self, directory: str, *, deletes: bool) -> None:
+        self._directory = directory
+        self._new = NewReports(directory)
+        self._deletes = deletes
+        self._waiting: list[SplitReport] = []
+
+    def of_batch(self, start: SourceOffsets, end: SourceOffsets) -> list[SplitReport]:
+        """Return the reports of the micro-batch that reads from `start` to `end`. A partition that `start` lacks is
+        read from its first offset. Raises PipelineError if a report cannot be read."""
+        arrived = list(self._new.reports())
+        if self._deletes:
+            for report in arrived:
+                storage.delete_file(storage.join(self._directory, report.name))
+                self._new.forget(self._directory, report.name)
+        found, waiting = list[SplitReport](), list[SplitReport]()
+        for report in [*self._waiting, *arrived]:
+            partition = str(report.partition)
+            first = start.get(report.topic, {}).get(partition, 0)
+            is_inside = first <= report.start_offset < end.get(report.topic, {}).get(partition, 0)
+            (found if is_inside else waiting).append(report)
+        self._waiting = waiting[-_MAX_WAITING:]
+        return found
+
+
+class StreamMetrics:
+    """The entries of a stream. `sources` maps names for the entries to the reports of each source of the pipeline, None
+    for a source without reports."""
+
+    def __init__(self, spark: SparkSession, description: str, sources: Mapping[str, SourceReports | None]) -> None:
+        self._spark = spark
+        self._description = description
+        self._sources = sources
+
+    def add_batch(self, progress: Mapping[str, Any], offsets: BatchRanges) -> None:
+        """Post the entry of a micro-batch that has ended. `progress` is Spark's, `offsets` has the start and end of
+        each source."""
+        attempt(lambda: self._add(progress, offsets))
+
+    def _add(self, progress: Mapping[str, Any], offsets: BatchRanges) -> None:
+        sums = {
+            name: sums_of(reports.of_batch(*source_offsets))
+            for (name, reports), source_offsets in zip(self._sources.items(), offsets, strict=True)
+            if reports is not None
+        }
+        if not sums:
+            return
+        started_ms = round(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000)
+        entry = SqlEntry(self._spark, f"{self._description}, micro-batch {progress['batchId']}", list(sums), started_ms)
+        entry.add(sums)
+        entry.end("", started_ms + int(progress.get("batchDuration") or 0))
