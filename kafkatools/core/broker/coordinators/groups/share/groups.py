@@ -361,7 +361,7 @@ class ShareGroups(GroupParts[ShareGroupSettings]):
 
 def _check(request: ShareHeartbeat) -> None:
     if not request.member_id.strip():
-        raise errors.InvalidRequest("MemberId can't be empty.")
+        raise errors.InvalidRequest()  # without a text, as Apache Kafka 4.3.1 answers
     if not request.group_id.strip():
         raise errors.InvalidRequest("GroupId can't be empty.")
     if request.rack_id is not None and not request.rack_id.strip():

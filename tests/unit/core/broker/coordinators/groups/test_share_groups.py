@@ -234,7 +234,7 @@ def test_a_member_may_be_one_epoch_behind(shares: Shares) -> None:
 @pytest.mark.parametrize(
     ("member_id", "epoch", "names", "rack_id", "message"),
     [
-        ("", 1, (), None, "MemberId can't be empty"),
+        ("", 1, (), None, "malformed by the client library"),
         ("a", 1, (), " ", "RackId can't be empty"),
         ("a", 0, (), None, "SubscribedTopicNames must be set in first request"),
         ("a", -2, (), None, "MemberEpoch is invalid"),
