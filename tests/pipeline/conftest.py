@@ -1,7 +1,12 @@
-"""One Spark session for the tests of a process."""
+"""Spark for the tests of a process: one session in it, and one process each with Spark 4.0.0 for the tests that compare
+with its Kafka connector and for those of tables.
+
+The processes serve all tests of the groups `official` and `tables` of --dist loadgroup.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import sys
@@ -10,8 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import spark_classes
-from support.official_spark import SPARK, TABLES_SPARK
+from support.apache_kafka import Unavailable
+from support.official_spark import QUICK, SPARK, TABLES_SPARK, OfficialSpark, s3_settings, table_settings, tables_python
 from support.requirements import require
+from support.s3_server import S3Server, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,3 +68,36 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def official(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark]:
+    """Spark 4.0.0 with its own Kafka connector."""
+    with contextlib.ExitStack() as stack:
+        try:
+            process = stack.enter_context(OfficialSpark(tmp_path_factory.mktemp("official"), conf=QUICK))
+        except Unavailable as missing:
+            require(str(missing))
+        yield process
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """An S3 with a bucket `lake`."""
+    with s3_server("lake") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark4(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark]:
+    """The Spark of the tables, with Delta and Iceberg. Spark 4.0.0 has `s3a:` besides, whose server is `s3`."""
+    environ: dict[str, str] = {}
+    try:
+        conf, python = QUICK | table_settings(tmp_path_factory.mktemp("warehouse")), tables_python()
+        if TABLES_SPARK == SPARK:
+            server: S3Server = request.getfixturevalue("s3")
+            conf, environ = conf | s3_settings(server.endpoint), server.environ
+    except Unavailable as missing:
+        require(str(missing))
+    with OfficialSpark(tmp_path_factory.mktemp("spark4"), conf=conf, python=python, environ=environ) as process:
+        yield process

@@ -12,13 +12,11 @@ import subprocess
 from typing import Any
 
 import pytest
-from support.apache_kafka import Unavailable
-from support.official_spark import HAS_DELTA, QUICK, OfficialSpark, table_settings, tables_python
-from support.requirements import require
+from support.official_spark import HAS_DELTA, OfficialSpark
 
 import kafkatools
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("tables")]
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "cdc"
 TOPIC = "shop.public.customers"
@@ -64,12 +62,10 @@ def send(bootstrap: str, changes: tuple[tuple[str, int, str | None], ...]) -> No
 
 
 @pytest.mark.skipif(not HAS_DELTA, reason="There is no Delta for this Spark")
-def test_changes_of_a_database_become_its_current_rows_also_in_a_later_load(tmp_path: pathlib.Path) -> None:
-    try:
-        conf, python = QUICK | table_settings(tmp_path), tables_python()
-    except Unavailable as missing:
-        require(str(missing))
-    with kafkatools.EmbeddedBroker() as broker, OfficialSpark(tmp_path / "spark", conf=conf, python=python) as spark4:
+def test_changes_of_a_database_become_its_current_rows_also_in_a_later_load(
+    spark4: OfficialSpark, tmp_path: pathlib.Path
+) -> None:
+    with kafkatools.EmbeddedBroker() as broker:
         with kafkatools.Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics(kafkatools.NewTopic(TOPIC, 2))
         words = command_of(EXAMPLE / "load.sh", tmp_path, KAFKA=broker.bootstrap)

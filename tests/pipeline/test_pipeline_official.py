@@ -11,17 +11,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.apache_kafka import ApacheKafka, Unavailable
-from support.official_spark import QUICK, OfficialSpark, table_settings
+from support.apache_kafka import ApacheKafka
 from support.pruning_cases import CASES
 from support.recorded_logs import unpack_log
-from support.requirements import require
 from support.waiting import eventually
 
 from kafkatools.pipeline.run.session import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from support.official_spark import OfficialSpark
 
 pytestmark = [
     pytest.mark.real_kafka,
@@ -127,17 +126,6 @@ def write_compacted(cluster: ApacheKafka) -> None:
         client.flush(60)
     checkpoint = cluster.log_dir() / "cleaner-offset-checkpoint"
     eventually(lambda: checkpoint.exists() and "compacted 0 " in checkpoint.read_text(), 60)
-
-
-@pytest.fixture(scope="module")
-def official(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark]:
-    """Spark 4.0.0 with Delta and Iceberg, starting up."""
-    try:
-        conf = QUICK | table_settings(tmp_path_factory.mktemp("warehouse"))
-    except Unavailable as missing:
-        require(str(missing))
-    with OfficialSpark(tmp_path_factory.mktemp("official"), conf=conf) as process:
-        yield process
 
 
 @pytest.fixture(scope="module")
@@ -496,38 +484,6 @@ def test_queries_need_what_they_use_under_spark_4_0(official: OfficialSpark, tmp
     for statement, told in zip(CASES, official.call(needs_there, path=path), strict=True):
         columns, bounds = CASES[statement]
         assert told == {"columns": columns, "bounds": bounds, "is_pruned": True, "is_same": True}, statement
-
-
-@pytest.mark.parametrize("table", ["delta:DIRECTORY/table", "iceberg:lake.db.verified"])
-def test_verify_sees_that_a_table_was_changed(table: str, official: OfficialSpark, tmp_path: pathlib.Path) -> None:
-    """With Delta and Iceberg under Spark 4.0, whose packages there are not for the newest PySpark."""
-    log = str(unpack_log("codec-lz4-java", tmp_path))
-    uri, manifest = table.replace("DIRECTORY", str(tmp_path)), str(tmp_path / "manifest.json")
-    before, after = official.call(verified_there, log=log, table=uri, manifest=manifest)
-    version = json.loads(pathlib.Path(manifest).read_text())["sink"]["version"]
-    assert before == [
-        0,
-        f"The sources and the sink match the manifest: 500 records read, version {version} of {uri} written\n",
-    ]
-    assert after[0] == 3
-    assert after[1].startswith(f"{uri}: table: has version ")
-    assert after[1].endswith(f", the run wrote version {version}: it was changed after the run\n")
-
-
-def verified_there(spark: Any, log: str, table: str, manifest: str) -> Any:
-    """Runs in the process, whose session the commands share: status and output of two verifications."""
-    from support.kt import run_kt
-
-    def kt(*words: str) -> Any:
-        ran = run_kt("pipeline", *words)
-        return [ran.status, ran.out]
-
-    query = ("--from", f"log:{log}", "--sql", "SELECT offset, value FROM input", "--to", table)
-    written = kt("run", *query, "--manifest", manifest)
-    assert written[0] == 0, written
-    before = kt("verify", manifest)
-    kt("run", *query, "--mode", "append")
-    return [before, kt("verify", manifest)]
 
 
 def needs_there(spark: Any, path: str) -> Any:

@@ -10,20 +10,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from support.apache_kafka import Unavailable
 from support.embedded import embedded_broker
-from support.official_spark import QUICK, OfficialSpark, s3_settings, table_settings
+from support.official_spark import OfficialSpark
 from support.recorded_logs import unpack_log
-from support.requirements import require
+from support.s3_server import S3Server
 
 import kafkatools
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 
 pytest.importorskip("s3fs")
-server = pytest.importorskip("moto.server")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("official")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("tables")]
 
 EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 
@@ -43,30 +41,6 @@ class Expired(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is printed."""
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """A bucket `lake` at an address, which the environment names."""
-    import boto3
-
-    moto = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": endpoint,
-        }.items():
-            patched.setenv(name, value)
-        boto3.client("s3").create_bucket(Bucket="lake")
-        try:
-            yield endpoint
-        finally:
-            moto.stop()
 
 
 class Place:
@@ -91,15 +65,11 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(s3: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    try:
-        conf = QUICK | table_settings(tmp_path_factory.mktemp("warehouse")) | s3_settings(s3)
-    except Unavailable as missing:
-        require(str(missing))
-    with (
-        OfficialSpark(tmp_path_factory.mktemp("spark4"), conf=conf) as spark4,
-        embedded_broker(tmp_path_factory.mktemp("broker")) as bootstrap,
-    ):
+def place(s3: S3Server, spark4: OfficialSpark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """With the environment of the server in this process too."""
+    with pytest.MonkeyPatch.context() as patched, embedded_broker(tmp_path_factory.mktemp("broker")) as bootstrap:
+        for name, value in s3.environ.items():
+            patched.setenv(name, value)
         yield Place(spark4, bootstrap, tmp_path_factory.mktemp("place"))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from support.apache_kafka import Unavailable
 from support.embedded import embedded_broker
 from support.requirements import require
 
@@ -18,8 +17,9 @@ from kafkatools.pipeline.run.session import plain_error, register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from support.official_spark import OfficialSpark
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("official")]
 
 PARTITIONS = 3
 
@@ -110,24 +110,18 @@ def lines_in(directory: pathlib.Path) -> list[bytes]:
 
 
 def test_the_same_records_as_spark_s_own_sink_writes(
-    broker: str, session: SparkSession, tmp_path: pathlib.Path
+    broker: str, session: SparkSession, official: OfficialSpark, tmp_path: pathlib.Path
 ) -> None:
-    from support.official_spark import QUICK, OfficialSpark
-
     write_mixed(session, "kt", broker, "newest")
     wanted_lines = lines_in(tmp_path)
-    try:
-        with OfficialSpark(tmp_path / "official", conf=QUICK) as old:
-            old.call(write_mixed, source="kafka", bootstrap=broker, topic="official")
-            old.call(write_mixed, source="kt", bootstrap=broker, topic="oldest")
-            arguments = {"bootstrap": broker, "directory": str(tmp_path)}
-            old.call(write_stream, topic="oldest-stream", exactly_once="true", **arguments)
-    except Unavailable as problem:
-        require(str(problem))
-    official = read_back(broker, "official", chosen=2)
-    assert len(official) == 300
-    assert read_back(broker, "newest", chosen=2) == official
-    assert read_back(broker, "oldest", chosen=2) == official
+    official.call(write_mixed, source="kafka", bootstrap=broker, topic="official")
+    official.call(write_mixed, source="kt", bootstrap=broker, topic="oldest")
+    arguments = {"bootstrap": broker, "directory": str(tmp_path)}
+    official.call(write_stream, topic="oldest-stream", exactly_once="true", **arguments)
+    expected = read_back(broker, "official", chosen=2)
+    assert len(expected) == 300
+    assert read_back(broker, "newest", chosen=2) == expected
+    assert read_back(broker, "oldest", chosen=2) == expected
     assert [one.value for one in read_back(broker, "oldest-stream")] == wanted_lines
 
 

@@ -11,23 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.apache_kafka import Unavailable
 from support.embedded import embedded_broker
-from support.official_spark import (
-    HAS_DELTA,
-    HAS_ICEBERG,
-    QUICK,
-    SPARK,
-    TABLES_SPARK,
-    OfficialSpark,
-    table_settings,
-    tables_python,
-)
-from support.requirements import require
+from support.official_spark import HAS_DELTA, HAS_ICEBERG, SPARK, TABLES_SPARK, OfficialSpark
+from support.recorded_logs import unpack_log
 
 import kafkatools
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("tables")]
 
 TABLES = ["delta:DIRECTORY/NAME"] * HAS_DELTA + ["iceberg:lake.db.NAME"] * HAS_ICEBERG
 
@@ -35,21 +25,6 @@ TABLES = ["delta:DIRECTORY/NAME"] * HAS_DELTA + ["iceberg:lake.db.NAME"] * HAS_I
 def tables(of_suite: str) -> list[str]:
     """Both kinds of tables, in `make test` the one given: each test starts Spark several times."""
     return [table for table in TABLES if TABLES_SPARK != SPARK or table.startswith(of_suite)]
-
-
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return tmp_path_factory.mktemp("warehouse")
-
-
-@pytest.fixture(scope="module")
-def spark4(warehouse: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark]:
-    try:
-        conf, python = QUICK | table_settings(warehouse), tables_python()
-    except Unavailable as missing:
-        require(str(missing))
-    with OfficialSpark(tmp_path_factory.mktemp("spark4"), conf=conf, python=python) as process:
-        yield process
 
 
 class Place:
@@ -345,7 +320,8 @@ def test_an_export_that_is_killed_anywhere_goes_on_and_adds_what_came_since(tabl
     assert place.kt(*words)[1].splitlines()[-1] == f"{uri}: up to date"
     assert place.rows(uri, "partition, offset") == [*all_rows, [1, 12]]
     refused = place.kt(*words, "--where", "offset > 3", status=1)[1]
-    assert refused.splitlines()[-1] == f"{uri} is an export with where None, not offset > 3"
+    told = f"{uri} is an export with where None, not offset > 3; export into a new place, or with the options of before"
+    assert refused.splitlines()[-1] == told
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -391,3 +367,37 @@ def test_an_export_adds_nothing_to_a_table_that_is_no_export(place: Place) -> No
     place.kt("run", "--from", "topic:plain", "--to", uri)
     refused = place.kt("export", "topic:plain", "--to", uri, status=1)[1]
     assert refused.splitlines()[-1] == f"{uri} is a table that is not an export; name a new one"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_verify_sees_that_a_table_was_changed(table: str, spark4: OfficialSpark, tmp_path: pathlib.Path) -> None:
+    log = str(unpack_log("codec-lz4-java", tmp_path))
+    uri, manifest = (
+        table.replace("DIRECTORY", str(tmp_path)).replace("NAME", "verified"),
+        str(tmp_path / "manifest.json"),
+    )
+    before, after = spark4.call(verified_there, log=log, table=uri, manifest=manifest)
+    version = json.loads(pathlib.Path(manifest).read_text())["sink"]["version"]
+    assert before == [
+        0,
+        f"The sources and the sink match the manifest: 500 records read, version {version} of {uri} written\n",
+    ]
+    assert after[0] == 3
+    assert after[1].startswith(f"{uri}: table: has version ")
+    assert after[1].endswith(f", the run wrote version {version}: it was changed after the run\n")
+
+
+def verified_there(spark: Any, log: str, table: str, manifest: str) -> Any:
+    """Runs in the process, whose session the commands share: status and output of two verifications."""
+    from support.kt import run_kt
+
+    def kt(*words: str) -> Any:
+        ran = run_kt("pipeline", *words)
+        return [ran.status, ran.out]
+
+    query = ("--from", f"log:{log}", "--sql", "SELECT offset, value FROM input", "--to", table)
+    written = kt("run", *query, "--manifest", manifest)
+    assert written[0] == 0, written
+    before = kt("verify", manifest)
+    kt("run", *query, "--mode", "append")
+    return [before, kt("verify", manifest)]

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import os
 import pathlib
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent import futures
 
-from . import class_archive
+from . import class_archive, tool_server
 from .embedded import WITHOUT_RETENTION
 from .ports import free_port
 from .waiting import PATIENCE_S
@@ -159,8 +161,33 @@ def _run_once(home: pathlib.Path) -> None:
 def run_tool(
     tool: str, *args: str, stdin: bytes = b"", timeout: float = PATIENCE_S, cwd: pathlib.Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs a tool to its end and returns what it printed, as bytes."""
+    """Runs a tool to its end and returns what it printed, as bytes: in a JVM that runs many, unless it needs a
+    directory of its own."""
+    if cwd is None:
+        return tool_server.run(_server_command, [MAIN_CLASSES[tool], *args], stdin, timeout)
     return subprocess.run(command(tool, *args), input=stdin, capture_output=True, timeout=timeout, cwd=cwd, check=False)
+
+
+def _server_command() -> list[str]:
+    """The command line of the JVM that runs many tools."""
+    tools = map(str, pathlib.Path(jars()).parent.glob("kafka-tools-*.jar"))
+    *java, _ = command("topics", classes=[_server_class()])
+    return [*java, "ToolServer", *tools]
+
+
+@functools.cache
+def _server_class() -> str:
+    """The directory of its class, compiled once for this source."""
+    source = pathlib.Path(__file__).with_name("ToolServer.java")
+    target = CACHE / f"tool-server-{VERSION}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    if not target.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        made = pathlib.Path(tempfile.mkdtemp(prefix="tool-server-", dir=CACHE))
+        compile_class("ToolServer", made)
+        with contextlib.suppress(OSError):  # another process was first
+            made.rename(target)
+        shutil.rmtree(made, ignore_errors=True)
+    return str(target)
 
 
 class ApacheKafka:

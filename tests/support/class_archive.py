@@ -25,7 +25,8 @@ def archive_path(cache: pathlib.Path, java: str, class_path: str, name: str = "c
     version = subprocess.run([java, "-version"], capture_output=True, timeout=PATIENCE_S, check=False).stderr
     directory = pathlib.Path(class_path.removesuffix("/*"))
     jars = sorted(f"{jar.name} {jar.stat().st_mtime_ns}" for jar in directory.glob("*.jar"))
-    key = hashlib.sha256("\n".join([java, version.decode(), class_path, *jars]).encode()).hexdigest()[:16]
+    program = os.path.realpath(java)  # JAVA_HOME and PATH name the same one differently
+    key = hashlib.sha256("\n".join([program, version.decode(), class_path, *jars]).encode()).hexdigest()[:16]
     return cache / f"{name}-{key}.jsa"
 
 

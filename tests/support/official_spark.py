@@ -217,8 +217,10 @@ class OfficialSpark:
         master: str = "local[2]",
         conf: Mapping[str, str] | None = None,
         python: pathlib.Path | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
-        """`python`: the directory of another PySpark, which has no connector of its own."""
+        """`python`: the directory of another PySpark, which has no connector of its own. `environ`: further
+        variables of the process."""
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         settings = {
@@ -238,6 +240,7 @@ class OfficialSpark:
             "PYTHONPATH": os.pathsep.join(map(str, (python or home() / "python", _TESTS.parent, _TESTS))),
             "PYSPARK_PYTHON": sys.executable,
             "JAVA_HOME": str(java),
+            **(environ or {}),
         }
         self._log = (directory / "spark.log").open("w+")
         self._process = subprocess.Popen(
