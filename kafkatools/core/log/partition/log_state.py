@@ -149,12 +149,12 @@ class LogState:
                     raise self.go_offline(error) from error
             self.producer_state.complete_transaction(transaction)
 
-    def roll(self, now_ms: int) -> LogSegment:
-        """Create and return a new active segment at the log end offset. Writes a producer snapshot and schedules a
-        flush of the older segments. An empty active segment at that offset is returned as it is; one with records
-        raises KafkaStorageError. Raises OSError."""
+    def roll(self, now_ms: int, next_offset: int = 0) -> LogSegment:
+        """Create and return a new active segment at the log end offset, or at `next_offset`, the offset of the next
+        batch, if that is above. Writes a producer snapshot and schedules a flush of the older segments. An empty active
+        segment at that offset is returned as it is; one with records raises KafkaStorageError. Raises OSError."""
         active = self.segments.active
-        base_offset = self.log_end_offset
+        base_offset = max(self.log_end_offset, next_offset)
         if active.base_offset == base_offset:
             if active.size_bytes == 0:
                 return active

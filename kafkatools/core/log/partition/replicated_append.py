@@ -70,6 +70,7 @@ def _write(log: LogState, records: memoryview, headers: list[BatchHeader], now_m
     newest = max(header.max_timestamp for header in headers)
     segment = log.segments.active
     if segment.should_roll(log.config, size, headers[-1].last_offset, newest, now_ms):
-        segment = log.roll(now_ms)
+        # At the first batch: a replica of a compacted log may find it more than 2^31 above its end.
+        segment = log.roll(now_ms, headers[0].base_offset)
     segment.append_batches(records, headers)
     return segment

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pathlib
 import random
+import struct
 
 import pytest
+from crc32c import crc32c
+from support.log_batches import emptied
 
 from kafkatools.core.log.dump.resync import next_valid_batch
 from kafkatools.core.log.dump.segment_file import SegmentFile
@@ -41,6 +44,24 @@ def test_damaged_and_cut_batches_are_not_found(tmp_path: pathlib.Path) -> None:
     damaged[-1] ^= 1
     path = tmp_path / "log"
     path.write_bytes(bytes(damaged) + batch()[:-1])
+    with SegmentFile(str(path)) as file:
+        assert next_valid_batch(file, 0, file.size) == -1
+
+
+def test_batch_that_the_cleaner_has_emptied_is_found(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"junk" + bytes(emptied(batch())))
+    with SegmentFile(str(path)) as file:
+        assert next_valid_batch(file, 0, file.size) == 4
+
+
+@pytest.mark.parametrize("size", [21, 30, 60])
+def test_bytes_shorter_than_a_header_are_no_batch_whatever_their_checksum(size: int, tmp_path: pathlib.Path) -> None:
+    short = bytearray(batch())
+    struct.pack_into(">i", short, 8, size - 12)
+    struct.pack_into(">I", short, 17, crc32c(bytes(short[21:size])))
+    path = tmp_path / "log"
+    path.write_bytes(bytes(short))
     with SegmentFile(str(path)) as file:
         assert next_valid_batch(file, 0, file.size) == -1
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
 import struct
 import subprocess
 import sys
 
 import pytest
 from crc32c import crc32c
+from support.log_batches import make_batch
 
 from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage, Finding
@@ -19,7 +22,9 @@ from kafkatools.core.log.dump.decoders import (
 from kafkatools.core.log.dump.file_kinds import base_offset_of, kind_of, snapshot_id_of
 from kafkatools.core.log.dump.index_files import OffsetIndexFile, TimeIndexFile
 from kafkatools.core.log.dump.records import DumpedRecord
-from kafkatools.core.log.dump.state_files import read_producer_snapshot
+from kafkatools.core.log.dump.segment_file import LARGEST_FILE, SegmentFile
+from kafkatools.core.log.dump.segment_limits import wrongly_indexed_batch
+from kafkatools.core.log.dump.state_files import read_producer_snapshot, read_producer_snapshot_file
 from kafkatools.core.log.format.transaction_index import parse_entries
 
 
@@ -91,6 +96,79 @@ def test_producer_snapshot_gives_its_entries() -> None:
 def test_bad_producer_snapshots_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(Damage, match=message):
         read_producer_snapshot(data)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_producer_snapshot_is_read_from_its_file(tmp_path: pathlib.Path, count: int) -> None:
+    entry = struct.pack(">qhiqiqiq", 7, 2, 1, 99, 3, 1000, 4, -1)
+    path = tmp_path / "5.snapshot"
+    path.write_bytes(snapshot(entry * count, count))
+    assert read_producer_snapshot_file(str(path)) == read_producer_snapshot(path.read_bytes())
+    assert len(read_producer_snapshot_file(str(path))) == count
+
+
+def test_a_producer_snapshot_with_more_bytes_than_entries_has_the_checksum_of_all(tmp_path: pathlib.Path) -> None:
+    entry = struct.pack(">qhiqiqiq", 7, 2, 1, 99, 3, 1000, 4, -1)
+    path = tmp_path / "5.snapshot"
+    path.write_bytes(snapshot(entry + b"more", 1))
+    assert [producer.producer_id for producer in read_producer_snapshot_file(str(path))] == [7]
+    for data in (snapshot(entry, 1) + b"more", snapshot(entry, 1)[:-1] + b"!"):
+        path.write_bytes(data)
+        with pytest.raises(Damage, match="CRC is no longer valid") as refused:
+            read_producer_snapshot_file(str(path))
+        assert refused.value.position == 2
+    cut_off = bytearray(snapshot(entry, 2))
+    cut_off[2] ^= 1
+    path.write_bytes(bytes(cut_off))
+    with pytest.raises(Damage, match="schema validation"):
+        read_producer_snapshot_file(str(path))
+
+
+def test_a_producer_snapshot_that_is_too_large_or_too_short_is_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "5.snapshot"
+    for size, message, position in (
+        (LARGEST_FILE + 1, "Required array size too large", 0),
+        (LARGEST_FILE, "unknown file version 0", 0),
+        (5, "schema validation", 0),
+        (0, "schema validation", 0),
+    ):
+        with path.open("wb") as file:
+            file.truncate(size)
+        with pytest.raises(Damage, match=message) as refused:
+            read_producer_snapshot_file(str(path))
+        assert refused.value.position == position
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ([], None),
+        ([(5, 1)], None),
+        ([(4, 1)], "last offset 5, but .* has 4 for this batch"),
+        ([(1, 0)], "last offset 2, but .* has 1 for this batch"),
+        ([(1, 0), (4, 1)], "has 4 for this batch"),
+        ([(1, 0), (5, 1)], None),
+        ([(9, 1)], None),
+    ],
+)
+def test_the_last_index_entry_is_compared_with_its_batch(
+    tmp_path: pathlib.Path, entries: list[tuple[int, int]], problem: str | None
+) -> None:
+    """Entries are a last offset and the number of a batch; the batches have offsets 0 to 2 and 3 to 5."""
+    batches = [bytes(make_batch([b"v"] * 3, base_offset=offset)) for offset in (0, 3)]
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(b"".join(batches))
+    with SegmentFile(str(path)) as log:
+        assert wrongly_indexed_batch(log, str(path), 0) is None, "without an index"
+        rows = [struct.pack(">ii", offset, len(batches[0]) * number) for offset, number in entries]
+        path.with_suffix(".index").write_bytes(b"".join(rows))
+        found = wrongly_indexed_batch(log, str(path), 0)
+    if problem is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert re.search(problem, str(found))
+        assert found.position == entries[-1][1] * len(batches[0])
 
 
 def test_half_an_aborted_transaction_is_not_read() -> None:

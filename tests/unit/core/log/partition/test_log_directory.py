@@ -115,6 +115,19 @@ def test_a_directory_that_fails_goes_offline_as_a_whole_and_the_others_go_on() -
     assert [get(again, name).log_end_offset for name in NAMES[:4]] == [1, 0, 1, 0]
 
 
+def test_a_directory_that_fails_takes_the_future_replicas_in_it_along() -> None:
+    manager = started(FaultyFileSystem(), A, B)
+    logs = [get(manager, name) for name in NAMES[:4]]
+    append(logs[0])
+    manager.begin_future(NAMES[0], manager.directories[1], NOW_MS)
+    manager.begin_future(NAMES[1], manager.directories[0], NOW_MS)
+    manager.note_failure(manager.directories[1], OSError("gone"))
+    assert sorted(manager.take_offline(manager.directories[1])) == [NAMES[1], NAMES[3]]
+    assert list(manager.future_logs) == [NAMES[1]], "in a directory that works"
+    append(logs[0])
+    assert manager.logs[NAMES[0]].log_end_offset == 2
+
+
 def test_a_partition_that_cannot_be_deleted_is_gone_and_its_directory_fails() -> None:
     files = FaultyFileSystem()
     manager = started(files, A, B)

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from support.log_batches import NOW_MS, TRANSACTIONAL, contents, make_batch, make_marker, split_batches
 
-from kafkatools.core.errors import CorruptRecord, OffsetOutOfRange, UnexpectedAppendOffset
+from kafkatools.core.errors import CorruptRecord, LogOffsetOverflow, OffsetOutOfRange, UnexpectedAppendOffset
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.log.partition.segment import LogSegment
 from kafkatools.core.log.producers.append import AppendOrigin
 from kafkatools.core.records.batch import stamp_batch
+from kafkatools.core.records.header import read_header
 
 Opener = Callable[..., PartitionLog]
 
@@ -168,6 +170,42 @@ def test_segments_roll_before_relative_offsets_overflow(open_log: Opener) -> Non
         log.append_as_follower(memoryview(make_batch(base_offset=base, leader_epoch=0)), NOW_MS)
     assert log.segments.base_offsets == [0, 2**31]
     assert offsets(log, 5) == [2**31 - 1]
+
+
+def test_a_segment_takes_no_offset_that_its_indexes_cannot_have(tmp_path: Path) -> None:
+    segment = LogSegment.create(RealFileSystem(), str(tmp_path), 5, LogConfig(), NOW_MS)
+    first, last, above = (make_batch(base_offset=offset) for offset in (5, 5 + 2**31 - 1, 5 + 2**31))
+    with pytest.raises(LogOffsetOverflow, match=f"overflow at {5 + 2**31} in "):
+        segment.append_batches(bytes(first + above), [read_header(first), read_header(above)])
+    with pytest.raises(LogOffsetOverflow, match=f"overflow at offset {5 + 2**31} in segment"):
+        segment.append(above, 5 + 2**31, NOW_MS, 5 + 2**31)
+    assert segment.log.size_bytes == 0
+    segment.append_batches(bytes(first + last), [read_header(first), read_header(last)])
+    assert segment.read_next_offset() == 5 + 2**31
+    segment.release()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_replica_of_a_compacted_log_takes_batches_far_above_its_end(open_log: Opener, clean: bool) -> None:
+    """UnifiedLog.maybeRoll: the segment begins at the first batch, whose offset need not be that of the log's end."""
+    far = [2**31, 2**33, 2**33 + 2**31 - 1, 2**33 + 2**31]
+    log = open_log(cleanup_policy=("compact",))
+    log.append_as_follower(memoryview(make_batch(base_offset=far[0], leader_epoch=0)), NOW_MS)
+    both = make_batch(base_offset=far[1], leader_epoch=0) + make_batch(base_offset=far[2], leader_epoch=0)
+    log.append_as_follower(memoryview(both), NOW_MS)
+    log.append_as_follower(memoryview(make_batch(base_offset=far[3], leader_epoch=0)), NOW_MS)
+    for _ in range(2):
+        log.update_high_watermark(log.log_end_offset)
+        assert log.segments.base_offsets == [0, far[0], far[1], far[3]]
+        assert [offsets(log, offset) for offset in (5, far[0] + 1, far[2], far[2] + 1)] == [
+            [far[0]],
+            [far[1], far[2]],
+            [far[2]],
+            [far[3]],
+        ]
+        assert log.log_end_offset == far[3] + 1
+        log.close()
+        log = open_log(clean=clean, cleanup_policy=("compact",))
 
 
 def test_index_files_are_preallocated_while_active_and_trimmed_when_rolled(open_log: Opener, tmp_path: Path) -> None:
