@@ -22,12 +22,15 @@ from kafkatools.core.errors import (
     GroupMaxSizeReached,
     IllegalGeneration,
     InvalidRegularExpression,
+    InvalidRequest,
     KafkaError,
     NotEnoughReplicas,
     StaleMemberEpoch,
     UnknownMemberId,
     UnreleasedInstanceId,
+    UnsupportedAssignor,
 )
+from kafkatools.core.protocol.schemas import offsets as schemas
 
 T, U = uuid.UUID(int=100), uuid.UUID(int=200)
 SUBSCRIPTION = b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0"  # version 1, topic t, no user data, owns nothing
@@ -253,6 +256,89 @@ def test_a_group_is_read_back_with_its_sessions_and_revocations(groups: Groups) 
     assert after.members == {}
 
 
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "changes", "message"),
+    [
+        ("", 0, {"version": 1}, "MemberId can't be empty"),
+        ("", 1, {"version": 0}, "MemberId can't be empty"),
+        (" ", -1, {"version": 0}, "MemberId can't be empty"),
+        ("a", 1, {"instance_id": ""}, "InstanceId can't be empty"),
+        ("a", 1, {"rack_id": " "}, "RackId can't be empty"),
+        ("a", -2, {}, "InstanceId can't be null"),
+        ("a", -3, {}, "MemberEpoch is invalid"),
+        ("a", 0, {"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request"),
+        ("a", 0, {"owned": None}, "TopicPartitions must be empty when"),
+        ("a", 0, {"owned": {T: [0]}}, "TopicPartitions must be empty when"),
+        ("a", 0, {"subscribed_topic_names": None}, "Either SubscribedTopicNames or SubscribedTopicRegex must be"),
+    ],
+)
+def test_requests_that_no_group_accepts(
+    groups: Groups, member_id: str, epoch: int, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        if epoch:
+            groups.beat(member_id, epoch, **changes)
+        else:
+            groups.join(member_id, **changes)
+
+
+def test_the_broker_draws_the_member_id_of_an_old_client(groups: Groups) -> None:
+    member_id = groups.join("", version=0)["member_id"]
+    assert set(groups.group.members) == {member_id}
+    assert len(member_id) == 22
+
+
+def test_an_unknown_assignor_is_refused_with_those_that_there_are(groups: Groups) -> None:
+    with pytest.raises(UnsupportedAssignor, match=r"odd is not supported. Supported assignors: uniform, range\."):
+        groups.join("a", server_assignor="odd")
+
+
+def test_the_assignment_is_in_the_response_if_the_request_has_all_fields(groups: Groups) -> None:
+    groups.join("a")
+    full: dict[str, Any] = {
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_names": frozenset("t"),
+        "owned": {T: [0, 1]},
+    }
+    assert partitions_of(groups.beat("a", 2, **full)) == {T: [0, 1]}
+    for name in full:
+        assert groups.beat("a", 2, **{key: value for key, value in full.items() if key != name})["assignment"] is None
+    regex = {**full, "subscribed_topic_names": None, "subscribed_topic_regex": ""}
+    assert partitions_of(groups.beat("a", 2, **regex)) == {T: [0, 1]}
+
+
+def test_a_pattern_with_the_same_topics_does_not_raise_the_epoch(groups: Groups) -> None:
+    harness = groups.harness
+    groups.join("a", subscribed_topic_regex="t")
+    harness.advance(2)
+    groups.beat("a", 1)
+    (before,) = groups.group.regexes.values()
+    for _ in range(20):  # group.consumer.regex.refresh.interval.ms
+        harness.advance(30_000)
+        assert list(groups.group.regexes.values()) == [before]
+        groups.beat("a", 2)
+    harness.advance(30_000)
+    (after,) = groups.group.regexes.values()
+    assert (after.topics, after.timestamp_ms > before.timestamp_ms) == (before.topics, True)
+    assert groups.group.group_epoch == 2
+
+
+@pytest.mark.parametrize("epochs", [None, (), (1,)])
+def test_partitions_of_a_record_without_their_epochs_have_that_of_the_member(
+    groups: Groups, epochs: tuple[int, ...] | None
+) -> None:
+    """Apache Kafka writes epochs of assignments since 4.3 (KIP-1251)."""
+    groups.join("a")
+    rows = [{"topic_id": T, "partitions": (0, 1), "assignment_epochs": epochs}]
+    key = schemas.ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="a")
+    value = schemas.ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=2, previous_member_epoch=0, state=0, assigned_partitions=rows, partitions_pending_revocation=[]
+    )
+    groups.harness.store.append("g", [schemas.encode_record(key, value)])
+    groups.open()
+    assert groups.group.members["a"].assigned == {T: {0: 2, 1: 2}}
+
+
 # -- static members -------------------------------------------------------------------------------------------------
 def test_a_static_member_that_restarts_has_its_partitions_under_a_new_id(groups: Groups) -> None:
     groups.join("a", instance_id="i")
@@ -396,6 +482,26 @@ def test_a_classic_group_becomes_a_consumer_group_and_back(groups: Groups) -> No
     assert (group.group_type, group.state_name, set(group.members)) == ("classic", "PreparingRebalance", {member_id})
     groups.open()
     assert groups.group.group_type == "classic"
+
+
+def test_a_classic_member_syncs_while_it_revokes_and_joins_again_otherwise(groups: Groups) -> None:
+    """GroupMetadataManager.throwIfRebalanceInProgress."""
+    owned = b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1"  # t: 0, 1
+    harness = groups.harness
+    (member,) = classic(groups)
+    groups.join("b")
+    present = {"generation_id": 1, "member_id": member["member_id"]}
+    assert harness.sync(present).last_code == 27, "it has to join first"
+    joined = harness.join(member["member_id"], protocols=(("range", owned),))[0]
+    assert joined["generation_id"] == 1, "until it has revoked"
+    assert harness.sync(joined)[0]["assignment"] == ASSIGNMENT[:9] + b"\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
+    assert harness.beat(joined) == 27
+    joined = harness.join(member["member_id"], protocols=(("range", SUBSCRIPTION),))[0]
+    assert (joined["generation_id"], harness.sync(joined).last_code, harness.beat(joined)) == (2, 0, 0)
+    for changes in ({"protocol_type": "connect"}, {"protocol_name": "other"}):
+        assert harness.sync(joined, **changes).last_code == 23
+    assert harness.sync(joined, generation_id=1).last_code == harness.beat(joined, generation_id=1) == 22
+    assert harness.sync(joined, member_id="b", generation_id=2).last_code == 25, "not with the classic protocol"
 
 
 def test_a_classic_member_that_does_not_join_again_in_time_is_out(groups: Groups) -> None:

@@ -14,10 +14,11 @@ from kafkatools.core.broker.coordinators.groups.offsets_topic import decoded
 from kafkatools.core.broker.coordinators.groups.requests import Client, MemberIdentity
 from kafkatools.core.broker.coordinators.groups.streams.group import TaskOwners
 from kafkatools.core.broker.coordinators.groups.streams.heartbeats import StreamsHeartbeat
+from kafkatools.core.broker.coordinators.groups.streams.internal_topics import CreationFailures
 from kafkatools.core.broker.coordinators.groups.streams.member import Endpoint, MemberState, StreamsMember
 from kafkatools.core.broker.coordinators.groups.streams.reconciliation import Reconciliation
 from kafkatools.core.broker.coordinators.groups.streams.tasks import OwnedTasks, Tasks
-from kafkatools.core.broker.coordinators.groups.streams.topology import Subtopology, Topology
+from kafkatools.core.broker.coordinators.groups.streams.topology import InternalTopic, Subtopology, Topology
 from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.errors import (
@@ -27,13 +28,14 @@ from kafkatools.core.errors import (
     IllegalGeneration,
     InvalidRequest,
     NotEnoughReplicas,
+    StreamsInvalidTopology,
     UnknownMemberId,
 )
 
 LINES = uuid.UUID(int=100)
 NO_DELAYS = {"group.streams.initial.rebalance.delay.ms": 0, "group.streams.assignment.interval.ms": 0}
 OWNS_NOTHING: Mapping[str, Any] = {"active": {}, "standby": {}, "warmup": {}}
-STALE_TOPOLOGY, MISSING_SOURCE_TOPICS, SHUTDOWN_APPLICATION, ASSIGNMENT_DELAYED = 0, 1, 4, 5
+STALE_TOPOLOGY, MISSING_SOURCE_TOPICS, MISSING_INTERNAL_TOPICS, SHUTDOWN_APPLICATION, ASSIGNMENT_DELAYED = 0, 1, 3, 4, 5
 
 
 def topology(epoch: int = 0, *topics: str) -> Topology:
@@ -382,6 +384,64 @@ def test_a_group_whose_deletion_was_written_is_gone(streams: Streams) -> None:
     assert streams.harness.store.values == {}
     with pytest.raises(GroupIdNotFound):
         streams.beat("a", 2)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "changes", "message"),
+    [
+        (1, {"member_id": " "}, "MemberId can't be empty"),
+        (1, {"rack_id": ""}, "RackId can't be empty"),
+        (1, {"instance_id": "i"}, "Static membership is not yet supported"),
+        (1, {"has_task_offsets": True}, "TaskOffsets are not supported yet"),
+        (1, {"has_task_end_offsets": True}, "TaskEndOffsets are not supported yet"),
+        (1, {"warmup": {"0": frozenset([0])}}, "WarmupTasks are not supported yet"),
+        (1, {"active": {}}, "If one task-type is non-null, all must be non-null"),
+        (1, {"active": {}, "standby": {}}, "If one task-type is non-null, all must be non-null"),
+        (1, {"standby": {}, "warmup": {}}, "If one task-type is non-null, all must be non-null"),
+        (1, {"topology": topology()}, "Topology can only be provided when"),
+        (-1, {"topology": topology()}, "Topology can only be provided when"),
+        (-2, {}, "InstanceId can't be null"),
+        (-3, {}, "MemberEpoch is -3, but must be greater than or equal to -2"),
+        (0, {"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request"),
+        (0, {"active": {"0": frozenset([0])}}, "ActiveTasks must be empty when"),
+        (0, {"standby": {"0": frozenset([0])}}, "StandbyTasks must be empty when"),
+        (0, {"warmup": None}, "WarmupTasks must be empty when"),
+        (0, {"topology": None}, "Topology must be non-null when"),
+        (0, {"topology": Topology(0, {"0": Subtopology("0", source_topic_regex=("l.*",))})}, "Regular expressions"),
+    ],
+)
+def test_requests_that_no_group_accepts(streams: Streams, epoch: int, changes: dict[str, Any], message: str) -> None:
+    changes = dict(changes)
+    member_id = changes.pop("member_id", "a")
+    with pytest.raises(InvalidRequest, match=message):
+        if epoch:
+            streams.beat(member_id, epoch, **changes)
+        else:
+            streams.join(member_id, **changes)
+
+
+def test_a_changelog_topic_has_no_number_of_partitions_of_its_own(streams: Streams) -> None:
+    for partitions in (1, 0):
+        changelog = InternalTopic("store", partitions)
+        part = Subtopology("0", source_topics=("lines",), changelog_topics=(changelog,))
+        if partitions:
+            with pytest.raises(StreamsInvalidTopology, match="store must have an undefined partition count, .* to 1"):
+                streams.join("a", topology=Topology(0, {"0": part}))
+    assert statuses(streams.join("a", topology=Topology(0, {"0": part}))) == [MISSING_INTERNAL_TOPICS]
+
+
+def test_failures_of_internal_topics_hold_until_their_time_and_the_newest_thousand_are_kept() -> None:
+    failures = CreationFailures()
+    failures.note("a", "first", 10)
+    failures.note("a", "second", 20)
+    assert failures.of(["a", "b"], 19) == {"a": "second"}
+    assert failures.of(["a", "b"], 20) == {}
+    for number in range(998):
+        failures.note(str(number), "", 30)
+    failures.note("b", "third", 30)
+    assert failures.of(["a"], 0) == {"a": "second"}
+    failures.note("c", "fourth", 30)
+    assert failures.of(["a", "b", "c"], 0) == {"b": "third", "c": "fourth"}
 
 
 # -- tasks and offsets -------------------------------------------------------------------------------------------------
