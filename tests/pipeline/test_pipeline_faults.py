@@ -281,8 +281,8 @@ def test_a_batch_waits_for_its_broker_and_says_so(
         monkeypatch.setattr(services, name, value)
     told, decide = threading.Event(), services.outage_lines
 
-    def lines(timer: WaitTimer, unavailable: Mapping[str, str], now_ms: int, advice: str) -> list[str]:
-        result = decide(timer, unavailable, now_ms, advice)
+    def lines(timer: WaitTimer, unavailable: Mapping[str, str], *rest: Any) -> list[str]:
+        result = decide(timer, unavailable, *rest)
         if result:
             told.set()
         return result

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 POLL_S = 2.0
 _TIMEOUT_MS = 3000
-_FIRST_MS, _AGAIN_MS = 10_000, 60_000
+_FIRST_MS, _AGAIN_MS = 5_000, 60_000
+"""A service that hangs is noticed after 2 to 5 s and again 5 s later, so it is reported within 10 s."""
 _JOIN_S = 2 * _TIMEOUT_MS / 1000
 _POLL_TIMEOUT, _DELIVERY_TIMEOUT = "120000", "120000"
 _SOFTWARE = {"client_software_name": "kafkatools", "client_software_version": "1"}
@@ -58,10 +59,12 @@ class Service(Protocol):
         """Close the connections."""
 
 
-def outage_lines(timer: WaitTimer, unavailable: Mapping[str, str], now_ms: int, advice: str) -> list[str]:
+def outage_lines(
+    timer: WaitTimer, unavailable: Mapping[str, str], asked_ms: int, now_ms: int, advice: str
+) -> list[str]:
     """Return the lines to print now about services that do not answer, and those that answer again. `unavailable`: the
-    reasons by name. Each line about a wait ends with `advice`."""
-    notices = timer.notices(unavailable, now_ms)
+    reasons by name, from requests that were sent at `asked_ms`. Each line about a wait ends with `advice`."""
+    notices = timer.notices(unavailable, now_ms, asked_ms)
     lines = [f"{name} answers again, after {waited_ms // 1000} s" for name, waited_ms in notices.ended.items()]
     for name, waited_ms in notices.ongoing.items():
         waited = f"Waiting for {name[0].lower()}{name[1:]} for {waited_ms // 1000} s"
@@ -247,10 +250,11 @@ def _watch(
     try:
         while not over.wait(POLL_S):
             for service, advice, timer in timed:
+                asked_ms = clock.now_ms()
                 unavailable = service.unavailable()
                 if over.is_set():
                     break
-                for line in outage_lines(timer, unavailable, clock.now_ms(), advice):
+                for line in outage_lines(timer, unavailable, asked_ms, clock.now_ms(), advice):
                     tell(line)
     finally:
         for service, _, _ in timed:

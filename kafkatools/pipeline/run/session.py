@@ -190,8 +190,8 @@ def register(spark: SparkSession, tell: Callable[[str], object] | None = None) -
     append_by_default(spark)
 
 
-def is_connected(spark: SparkSession) -> bool:
-    """Return whether the session is a Spark Connect session, which has no JVM in this process."""
+def is_connected(spark: object) -> bool:
+    """Return whether a session, or a query of it, is one of Spark Connect, which has no JVM in this process."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

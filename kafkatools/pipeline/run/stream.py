@@ -265,6 +265,22 @@ def _tell_of_values(pipeline: Pipeline, counts: _Counts, tell: Callable[[str], o
                     tell(f"{source.uri}: {line.format(part=part)}")
 
 
+def progress_since(streaming_query: StreamingQuery, timestamp: str) -> list[dict[str, Any]]:
+    """Return the query's progress of the triggers after the one that began at `timestamp`, oldest first. A trigger
+    begins after the end of the one before. From the JVM of this process only these are fetched: a long stream has
+    thousands."""
+    if is_connected(streaming_query):
+        recent = [json.loads(progress.json) for progress in streaming_query.recentProgress]
+        return [progress for progress in recent if progress["timestamp"] > timestamp]
+    found = []
+    kept = streaming_query._jsq.recentProgress()
+    for at in reversed(range(len(kept))):
+        if kept[at].timestamp() <= timestamp:
+            break
+        found.append(json.loads(kept[at].json()))
+    return found[::-1]
+
+
 class _Counts:
     """Sums of Spark's progress over micro-batches: rows written, rows read, metrics and offset ranges. A batch counts
     once; a batch that read no rows is left out."""
@@ -276,16 +292,15 @@ class _Counts:
         self.offsets: list[tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]] = []
         self.read_of: list[int] = []
         self.told: set[str] = set()
-        self._batch_ids: set[int] = set()
+        self._newest = ""  # the timestamp of the newest progress that was seen
 
     def update(self, streaming_query: StreamingQuery) -> list[dict[str, Any]]:
         """Add the query's recent micro-batches that read rows and are not counted yet, and return their progress."""
         added = []
-        for progress in streaming_query.recentProgress:
-            batch = json.loads(progress.json)
+        for batch in progress_since(streaming_query, self._newest):
+            self._newest = batch["timestamp"]
             rows = sum(int(source["numInputRows"]) for source in batch["sources"])  # Spark Connect has no sum
-            if batch["batchId"] not in self._batch_ids and rows:
-                self._batch_ids.add(batch["batchId"])
+            if rows:
                 self.read += rows
                 self._add(batch)
                 added.append(batch)

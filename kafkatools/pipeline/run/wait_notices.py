@@ -25,15 +25,16 @@ class WaitTimer:
         self._since_ms: dict[str, int] = {}
         self._next_ms: dict[str, int] = {}
 
-    def notices(self, waiting: Collection[str], now_ms: int) -> WaitNotices:
-        """Return the notices that are due. `waiting` names all present waits; a name that is missing has ended."""
+    def notices(self, waiting: Collection[str], now_ms: int, since_ms: int | None = None) -> WaitNotices:
+        """Return the notices that are due. `waiting` names all present waits; a name that is missing has ended. A wait
+        that is new began at `since_ms`, by default now."""
         ongoing, ended = dict[str, int](), dict[str, int]()
         for name in [name for name in self._since_ms if name not in waiting]:
-            since_ms = self._since_ms.pop(name)
+            began_ms = self._since_ms.pop(name)
             if self._next_ms.pop(name) > self._first_ms:
-                ended[name] = now_ms - since_ms
+                ended[name] = now_ms - began_ms
         for name in waiting:
-            waited_ms = now_ms - self._since_ms.setdefault(name, now_ms)
+            waited_ms = now_ms - self._since_ms.setdefault(name, now_ms if since_ms is None else since_ms)
             if waited_ms >= self._next_ms.setdefault(name, self._first_ms):
                 self._next_ms[name] = waited_ms + self._interval_ms
                 ongoing[name] = waited_ms

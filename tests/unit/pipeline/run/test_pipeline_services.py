@@ -34,7 +34,7 @@ def test_an_outage_is_reported_after_ten_seconds_each_minute_and_at_its_end() ->
     reason = {"Broker b:1": "no answer"}
 
     def lines(unavailable: dict[str, str], now_ms: int) -> list[str]:
-        return outage_lines(timer, unavailable, now_ms, advice)
+        return outage_lines(timer, unavailable, now_ms, now_ms, advice)
 
     told = {now: lines(reason, now * 1000) for now in range(0, 140, 2)}
     assert {now: found for now, found in told.items() if found} == {
@@ -97,7 +97,7 @@ def test_lines_are_printed_within_the_context(monkeypatch: pytest.MonkeyPatch) -
     service, lines = Unavailable(), list[str]()
     with outage_notices([WatchedService(service, "advice")], lines.append, clock):
         eventually(lambda: len(lines) == 2)
-    assert lines[0] == "Waiting for broker b:1 for 12 s: gone; advice"
+    assert lines[0] == "Waiting for broker b:1 for 8 s: gone; advice", "since the first request without an answer"
     assert service.is_closed
 
 

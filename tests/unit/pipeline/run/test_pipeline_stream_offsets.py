@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +28,34 @@ START, END = {"orders": {"0": 3, "1": 0}}, {"orders": {"0": 9, "1": 4}}
 )
 def test_offsets_of_topics_and_nothing_else(told: Any, offsets: dict[str, Any]) -> None:
     assert _offsets(told) == offsets
+
+
+class KeptProgress:
+    """A trigger's progress as the JVM keeps it: each reading costs a call."""
+
+    def __init__(self, number: int, rows: int) -> None:
+        self.number, self.rows, self.reads = number, rows, 0
+
+    def timestamp(self) -> str:
+        return f"2026-01-01T00:00:{self.number:02d}.000Z"
+
+    def json(self) -> str:
+        self.reads += 1
+        sources = [{"numInputRows": self.rows, "startOffset": None, "endOffset": {"t": {"0": self.number}}}]
+        return json.dumps({"batchId": self.number, "timestamp": self.timestamp(), "sources": sources})
+
+
+def test_the_progress_of_a_trigger_is_read_once() -> None:
+    kept = [KeptProgress(number, rows) for number, rows in enumerate((3, 0, 4))]
+    query: Any = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: kept))
+    counts = _Counts()
+    assert [batch["batchId"] for batch in counts.update(query)] == [0, 2], "a trigger without rows is no micro-batch"
+    assert counts.update(query) == []
+    kept.append(KeptProgress(3, 5))
+    del kept[0]  # Spark keeps the newest ones
+    assert [batch["batchId"] for batch in counts.update(query)] == [3]
+    assert (counts.read, counts.offsets) == (12, [({}, {"t": {"0": 3}})])
+    assert [progress.reads for progress in kept] == [1, 1, 1]
 
 
 def test_bad_values_and_those_with_more_fields_are_told_once_each() -> None:
