@@ -23,8 +23,8 @@ SourceContent = dict[str, Any]
 SinkContent = dict[str, Any]
 
 # The part of a pipeline's definition that determines its output, without the options of sources and sink that may be
-# secret. A run resumes another run only if both are equal; a stream's identity also has `clusters`, the cluster ids by
-# the names of sources, and by "" of the sink.
+# secret. A run resumes another run only if both are equal. `clusters` has the cluster ids of topics, by the names of
+# sources and by "" of the sink.
 PipelineIdentity = dict[str, Any]
 
 # The manifest of a run. `runs` counts the first run and each run that resumed it; times are epoch milliseconds.

@@ -28,6 +28,7 @@ STORED = {
         },
         "Definition": {
             "sources": "[SourceDefinition]", "sql": "string|null", "transform": "string|null", "stream": "boolean",
+            "clusters": "{string|null}",
             "sink": {"uri": "string", "options": "{string}", "partition_by": "[string]"},
         },
         "SourceDefinition": {
@@ -240,7 +241,10 @@ def test_the_manifest_names_decodings_options_and_the_files_of_a_source(place: P
     sink = ("--to", "json:named", "--to-option", "lineSep=\n", "--partition-by", "partition")
     sql = "SELECT partition, value FROM input"
     place.kt("pipeline", "run", *source, "--sql", sql, *sink, "--manifest", "named.json")
-    assert place.manifest("named.json")["pipeline"] == {
+    about = place.manifest("named.json")["pipeline"]
+    cluster_id = about["clusters"].pop("input")
+    assert len(cluster_id) == 22
+    assert about == {
         "sources": [
             {
                 "name": "input",
@@ -254,7 +258,13 @@ def test_the_manifest_names_decodings_options_and_the_files_of_a_source(place: P
         "transform": None,
         "stream": False,
         "sink": {"uri": "json:named", "options": {"lineSep": "\n"}, "partition_by": ["partition"]},
+        "clusters": {},
     }
+    path = place.directory / "named.json"
+    path.write_text(path.read_text().replace(cluster_id, "anothers-id"))
+    resumed = ("--sql", sql, *sink, "--manifest", "named.json", "--resume")
+    refused = place.kt("pipeline", "run", *source, *resumed, status=1)
+    assert f"another pipeline: cluster of --from is anothers-id there and {cluster_id} here; name" in refused.err
     place.kt("pipeline", "run", "--from", "json:named", "--to", "csv:renamed", "--manifest", "renamed.json")
     (files,) = (one["files"] for one in place.manifest("renamed.json")["sources"])
     assert {place.directory / "named" / one["path"] for one in files} == {*(place.directory / "named").rglob("*.json")}

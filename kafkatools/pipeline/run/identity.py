@@ -7,10 +7,17 @@ records are read are kept, but not compared. Differences are named as the option
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.cluster import describe_cluster
+from kafkatools.core.clock import SystemClock
+from kafkatools.core.config import ADMIN
+from kafkatools.core.errors import KafkaError
+from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import INPUT, ISOLATION_OPTIONS, Decoding, Pipeline
 from kafkatools.pipeline.types import PipelineIdentity
+from kafkatools.pipeline.uris import TOPIC, Cluster
 
 _ONLY_SPEED = frozenset(
     ("decoderecords", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix",
@@ -48,6 +55,31 @@ def identity(pipeline: Pipeline) -> PipelineIdentity:
             **({"merge_by": list(pipeline.sink.merge_by)} if pipeline.sink.merge_by else {}),
         },
     }
+
+
+def identity_with_clusters(pipeline: Pipeline) -> PipelineIdentity:
+    """Return the identity of a pipeline, with the cluster ids of its topics. Raises PipelineError if a cluster does not
+    answer."""
+    clusters = [(source.name, source.cluster) for source in pipeline.sources]
+    clusters.append(("", pipeline.sink.cluster if pipeline.sink.uri.kind == TOPIC else None))
+    return {**identity(pipeline), "clusters": _cluster_ids(clusters)}
+
+
+def _cluster_ids(clusters: Iterable[tuple[str, Cluster | None]]) -> dict[str, str | None]:
+    by_address: dict[str, str | None] = {}
+    ids: dict[str, str | None] = {}
+    for name, cluster in clusters:
+        if cluster is None:
+            continue
+        if cluster.bootstrap not in by_address:
+            settings = {setting: value for setting, value in cluster.settings.items() if setting in ADMIN}
+            try:
+                with AdminClient(cluster.bootstrap, settings, SystemClock()) as admin:
+                    by_address[cluster.bootstrap] = describe_cluster(admin).cluster_id
+            except KafkaError as error:
+                raise PipelineError(f"{cluster.bootstrap}: {error}") from error
+        ids[name] = by_address[cluster.bootstrap]
+    return ids
 
 
 def _public(options: Mapping[str, str]) -> dict[str, str]:

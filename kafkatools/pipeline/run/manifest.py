@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 from kafkatools.core.topic_partition import numbers_by_topic
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.identity import difference, identity
+from kafkatools.pipeline.run.identity import difference
 from kafkatools.pipeline.run.spec import Pipeline, Sink, Source
 from kafkatools.pipeline.types import (
     FileContent,
     Journal,
     ManifestContent,
     PartitionContent,
+    PipelineIdentity,
     SinkContent,
     SourceContent,
 )
@@ -137,9 +138,9 @@ def pipeline_of(content: ManifestContent, clusters: Mapping[str, Cluster | None]
     return Pipeline(sources, spec, about["sql"], about["transform"])
 
 
-def ensure_same(path: str, content: ManifestContent, pipeline: Pipeline) -> None:
+def ensure_same(path: str, content: ManifestContent, present: PipelineIdentity) -> None:
     """Raise PipelineError if the manifest belongs to another pipeline; the message names the first differing part."""
-    found = difference(content["pipeline"], identity(pipeline))
+    found = difference(content["pipeline"], present)
     if found is not None:
         raise PipelineError(f"{path} is the manifest of another pipeline: {found}; name another --manifest")
 

@@ -34,7 +34,7 @@ from kafkatools.pipeline.run.batch import (
     run_once,
     sink_mode,
 )
-from kafkatools.pipeline.run.identity import identity
+from kafkatools.pipeline.run.identity import identity_with_clusters
 from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.session import is_connected
@@ -81,9 +81,10 @@ def run_recorded(
         records.ensure_writable(path)
         _settle_journal(spark, pipeline, path, tell)
         before = records.read_manifest(path) if pipeline.resume else None
-        recording = Recording(path, identity(pipeline), before, clock, clock.wall_ms())
+        present = identity_with_clusters(pipeline)
+        recording = Recording(path, present, before, clock, clock.wall_ms())
         if before is not None:
-            records.ensure_same(path, before, pipeline)
+            records.ensure_same(path, before, present)
             _ensure_same_files(spark, pipeline, before)
             if not any(source.uri.is_kafka for source in pipeline.sources):
                 return RunResult([], str(pipeline.sink.uri), is_skipped=True)

@@ -31,8 +31,7 @@ from kafkatools.pipeline.run.batch import (
     read_reported,
     reports_directory,
 )
-from kafkatools.pipeline.run.checkpoint_identity import stream_identity
-from kafkatools.pipeline.run.identity import difference, identity
+from kafkatools.pipeline.run.identity import difference, identity_with_clusters
 from kafkatools.pipeline.run.recorded_run import Recording, Tell, file_rows, manifest_content, read_again
 from kafkatools.pipeline.run.spec import Pipeline, Source
 from kafkatools.pipeline.run.stream import Stopped, StreamCallbacks, committed_files, partition_progress, run_stream
@@ -59,8 +58,6 @@ def stream_recorded(
     assert path is not None
     records.ensure_writable(path)
     before = records.read_manifest(path)
-    if before is not None:
-        records.ensure_same(path, before, pipeline)
     with plain_errors():
         recorder = _Recorder(spark, pipeline, path, clock, before)
         recorder.complete(tell)
@@ -93,7 +90,9 @@ class _Recorder:
         self._before = before
         self._checkpoint = uris.absolute(str(pipeline.checkpoint))
         self._progress = StreamProgress(spark, pipeline)
-        self._identity = stream_identity(pipeline)
+        self._identity = identity_with_clusters(pipeline)
+        if before is not None:
+            records.ensure_same(path, before, self._identity)
         self._journal: Journal = {}
 
     def complete(self, tell: Tell) -> None:
@@ -186,7 +185,7 @@ class _Recorder:
         if result.files is not None and result.rows is None:
             result = replace(result, rows=sum(rows.values()))
         mode = MERGE if self._pipeline.sink.merge_by else "append"
-        recording = Recording(self._path, identity(self._pipeline), self._before, self._clock, started_ms)
+        recording = Recording(self._path, self._identity, self._before, self._clock, started_ms)
         content = manifest_content(self._spark, self._pipeline, result, mode, recording, rows)
         records.write_whole(self._path, content)
         return content

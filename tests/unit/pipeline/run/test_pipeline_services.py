@@ -47,6 +47,18 @@ def test_an_outage_is_reported_after_ten_seconds_each_minute_and_at_its_end() ->
     assert lines(reason, 300_000) == [] and lines(reason, 310_000) != []
 
 
+def test_a_service_that_hangs_is_reported_within_ten_seconds() -> None:
+    """In the worst case it stops to answer right after a poll, and each request ends by its time-out."""
+    timer, reason = WaitTimer(services._FIRST_MS, services._AGAIN_MS), {"Object store s": "no answer within 3 s"}
+    now_ms, lines = 0, list[str]()
+    while not lines:
+        asked_ms = now_ms + round(services.POLL_S * 1000)
+        now_ms = asked_ms + services._TIMEOUT_MS
+        lines = outage_lines(timer, reason, asked_ms, now_ms, "reads wait")
+    assert now_ms <= 10_000
+    assert lines == ["Waiting for object store s for 8 s: no answer within 3 s; reads wait"]
+
+
 @pytest.mark.slow
 def test_a_broker_that_hangs_and_one_that_is_killed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "_TIMEOUT_MS", 300)

@@ -11,6 +11,7 @@ import pytest
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import manifest
+from kafkatools.pipeline.run.identity import identity
 from kafkatools.pipeline.run.spec import Decoding, pipeline_from, read_toml
 from kafkatools.tools.schemas.wire_format import schema_id
 
@@ -174,14 +175,14 @@ def test_differences_name_the_first_thing_that_differs() -> None:
 def test_secrets_are_in_no_manifest() -> None:
     pipeline = made(from_option={"kafka.sasl.jaas.config": "secret", "startingOffsets": "earliest"},
                     value="avro", schema_registry="http://me:secret@host")  # fmt: skip
-    text = json.dumps(manifest.identity(pipeline))
+    text = json.dumps(identity(pipeline))
     assert "secret" not in text and "startingOffsets" in text
 
 
 def test_a_manifest_tells_the_isolation_level_by_either_name() -> None:
     for option in ("isolationLevel", "kafka.isolation.level"):
         pipeline = made(from_option={option: "read_committed"})
-        assert manifest.identity(pipeline)["sources"][0]["options"] == {option: "read_committed"}
+        assert identity(pipeline)["sources"][0]["options"] == {option: "read_committed"}
 
 
 def test_what_is_no_manifest(tmp_path: pathlib.Path) -> None:
