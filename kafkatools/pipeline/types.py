@@ -39,5 +39,8 @@ ManifestContent = dict[str, Any]
 # `started_ms`.
 Journal = dict[str, Any]
 
+# Spark's progress of one trigger of a stream, as in its JSON.
+TriggerProgress = dict[str, Any]
+
 # The values of a pipeline file by key. Each table in `sources` has the keys that describe a source.
 PipelineValues = dict[str, Any]

@@ -47,7 +47,7 @@ from kafkatools.pipeline.run.stream_progress import SourceOffsets, StreamProgres
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.sinks.merge import MicroBatch, ensure_mergeable, merge_rows
 from kafkatools.pipeline.sources.live import offsets as live_offsets
-from kafkatools.pipeline.types import PartitionContent
+from kafkatools.pipeline.types import PartitionContent, TriggerProgress
 
 _SINK_METRICS = "kt_sink"
 _POLL_S = 0.5
@@ -228,7 +228,7 @@ def _show_batch(show: Show, table: DataFrame, broken_pipes: list[BrokenPipeError
 
 def _counted(
     streaming_query: StreamingQuery, counts: _Counts, broken_pipes: list[BrokenPipeError]
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[TriggerProgress]]:
     """Update the counts twice a second and yield the progress of the micro-batches that have ended, until the query
     ends. Raises the exception that ended the
     query; KeyboardInterrupt or BrokenPipeError if that was the cause."""
@@ -265,7 +265,7 @@ def _tell_of_values(pipeline: Pipeline, counts: _Counts, tell: Callable[[str], o
                     tell(f"{source.uri}: {line.format(part=part)}")
 
 
-def progress_since(streaming_query: StreamingQuery, timestamp: str) -> list[dict[str, Any]]:
+def progress_since(streaming_query: StreamingQuery, timestamp: str) -> list[TriggerProgress]:
     """Return the query's progress of the triggers after the one that began at `timestamp`, oldest first. A trigger
     begins after the end of the one before. From the JVM of this process only these are fetched: a long stream has
     thousands."""
@@ -294,7 +294,7 @@ class _Counts:
         self.told: set[str] = set()
         self._newest = ""  # the timestamp of the newest progress that was seen
 
-    def update(self, streaming_query: StreamingQuery) -> list[dict[str, Any]]:
+    def update(self, streaming_query: StreamingQuery) -> list[TriggerProgress]:
         """Add the query's recent micro-batches that read rows and are not counted yet, and return their progress."""
         added = []
         for batch in progress_since(streaming_query, self._newest):
@@ -306,7 +306,7 @@ class _Counts:
                 added.append(batch)
         return added
 
-    def _add(self, batch: Mapping[str, Any]) -> None:
+    def _add(self, batch: TriggerProgress) -> None:
         for name, row in (batch.get("observedMetrics") or {}).items():
             sums = self.metrics.setdefault(name, {})
             for metric, value in _metrics(row or {}).items():
@@ -321,7 +321,7 @@ class _Counts:
             self.offsets[at] = (self.offsets[at][0], end)
 
 
-def _source_offsets(batch: Mapping[str, Any]) -> list[tuple[SourceOffsets, SourceOffsets]]:
+def _source_offsets(batch: TriggerProgress) -> list[tuple[SourceOffsets, SourceOffsets]]:
     """Return the start and end of each source of a micro-batch, from its progress."""
     return [(_offsets(source.get("startOffset")), _offsets(source.get("endOffset"))) for source in batch["sources"]]
 

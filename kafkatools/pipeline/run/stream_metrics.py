@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.run.read_metrics import NewReports, SqlEntry, attempt, sums_of
 from kafkatools.pipeline.run.reports import SplitReport
 from kafkatools.pipeline.run.stream_progress import SourceOffsets
+from kafkatools.pipeline.types import TriggerProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,12 +63,12 @@ class StreamMetrics:
         self._description = description
         self._sources = sources
 
-    def add_batch(self, progress: Mapping[str, Any], offsets: BatchRanges) -> None:
+    def add_batch(self, progress: TriggerProgress, offsets: BatchRanges) -> None:
         """Post the entry of a micro-batch that has ended. `progress` is Spark's, `offsets` has the start and end of
         each source."""
         attempt(lambda: self._add(progress, offsets))
 
-    def _add(self, progress: Mapping[str, Any], offsets: BatchRanges) -> None:
+    def _add(self, progress: TriggerProgress, offsets: BatchRanges) -> None:
         sums = {
             name: sums_of(reports.of_batch(*source_offsets))
             for (name, reports), source_offsets in zip(self._sources.items(), offsets, strict=True)
