@@ -68,12 +68,15 @@ tools: $(STAMP)
 	@! command -v krb5-config >/dev/null || $(BIN)/pip install -q $$($(BIN)/python .ci/requirements --only gssapi)
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
 
+# Where the system's processes can be copied, tests are collected once (tests/support/forks.py); elsewhere each worker of pytest-xdist collects them.
+SHARES = $(if $(filter Linux,$(shell uname)),--forks $(1),-n $(1) --dist worksteal)
+
 # What one runs after each change: units and commands, in the processes of the tests and with tests of at most five seconds. They wait two thirds of the time.
 # Test files of which it leaves out all tests are not imported.
 QUICK_WORKERS ?= 6
 QUICK_IGNORED = $(shell grep -lrE '^pytestmark = .*(slow|real_kafka|processes)' tests/unit tests/cli --include='*.py')
 quick: setup
-	$(BIN)/python .ci/pytest -n $(QUICK_WORKERS) --dist worksteal tests/unit tests/cli $(addprefix --ignore=,$(QUICK_IGNORED)) -m "not slow and not real_kafka and not processes" $(PYTEST_ARGS)
+	$(BIN)/python .ci/pytest $(call SHARES,$(QUICK_WORKERS)) tests/unit tests/cli $(addprefix --ignore=,$(QUICK_IGNORED)) -m "not slow and not real_kafka and not processes" $(PYTEST_ARGS)
 
 test:
 	$(MAKE) test-small
@@ -81,7 +84,7 @@ test:
 	$(MAKE) test-alone
 
 test-small: setup tools
-	$(BIN)/python .ci/pytest -n $(WORKERS) --dist worksteal $(SMALL) $(PYTEST_ARGS)
+	$(BIN)/python .ci/pytest $(call SHARES,$(WORKERS)) $(SMALL) $(PYTEST_ARGS)
 
 test-large: setup tools
 	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry tests/matrix tests/yarn tests/pipeline/test_pipeline_table_kills.py) $(PYTEST_ARGS)
@@ -97,7 +100,7 @@ test-kills: setup tools
 	$(JAVA) $(BIN)/python .ci/pytest $(KILLS) $(PYTEST_ARGS)
 
 test-pure: $(STAMP)
-	KT_PURE_PYTHON=1 $(BIN)/python .ci/pytest -n $(WORKERS) --dist worksteal $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)
+	KT_PURE_PYTHON=1 $(BIN)/python .ci/pytest $(call SHARES,$(WORKERS)) $(KERNELS) -m "not real_kafka and not clients" $(PYTEST_ARGS)
 
 # The oldest Python of this machine runs the tests of the kernels uncompiled, the newest the small stage of `make test`. Each takes the virtual environment $(VENV)
 # if its Python is the same, otherwise one of its own.

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from support import apache_kafka, kafkajs, spark_classes  # noqa: E402
+from support import forks as forked  # noqa: E402
 from support import three_nodes as three_brokers  # noqa: E402
 from support.requirements import require  # noqa: E402
 
@@ -128,6 +129,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--forks", type=int, default=0, metavar="N", help="Collect once, then run in N copies.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.forks:
+        config.pluginmanager.register(forked.Forks(config, config.option.forks, pytest_sessionfinish))
+
+
 def pytest_sessionfinish() -> None:
     """With `make coverage`: write what was measured before xdist gives a worker ten seconds to end."""
     if "COVERAGE_PROCESS_START" in os.environ:
@@ -149,7 +159,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     take longest and begin first.
     Otherwise each worker of xdist begins with its part of the slow tests: one that begins last lets the others wait."""
     if not getattr(config.option, "loadgroup", False):
-        items[:] = slow_tests_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+        workers = config.option.forks or int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        items[:] = slow_tests_first(items, workers)
         return
     shared = {item.path: name for item in items for name in SHARED if name in getattr(item, "fixturenames", ())}
     for item in items:

@@ -291,16 +291,29 @@ _NOT_FOR_HELP = (
 )
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_imports_nothing_heavy(name: str) -> None:
+@pytest.fixture(scope="module")
+def loaded_for_help() -> dict[str, list[str]]:
+    """The modules that a process loads for `kt COMMAND --help`, by command: one that has `kt` itself, and forks."""
     program = (
-        "import sys; before = set(sys.modules)\n"
+        "import os, sys; before = set(sys.modules)\n"
         "from kafkatools.cli import main; from kafkatools.console import Console\n"
-        f"main([{name!r}, '--help'], Console.of_process())\n"
-        "print(*(set(sys.modules) - before), file=sys.stderr)\n"
+        "for name in sys.argv[1:]:\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0:\n"
+        "        status = main([name, '--help'], Console.of_process())\n"
+        "        print(name, *(set(sys.modules) - before), file=sys.stderr, flush=True)\n"
+        "        os._exit(status)\n"
+        "    assert os.waitpid(pid, 0)[1] == 0, name\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=_environ(), check=True)
-    loaded = done.stderr.split()
+    command = [sys.executable, "-c", program, *COMMANDS]
+    done = subprocess.run(command, capture_output=True, text=True, env=_environ(), check=True)
+    lines = [line.split() for line in done.stderr.splitlines()]
+    return {words[0]: words[1:] for words in lines}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_imports_nothing_heavy(name: str, loaded_for_help: dict[str, list[str]]) -> None:
+    loaded = loaded_for_help[name]
     assert "kafkatools.cli" in loaded
     assert not [module for module in loaded if module.startswith(_NOT_FOR_HELP)]
 

@@ -87,10 +87,39 @@ def test_a_line_has_one_sentence(page: pathlib.Path) -> None:
     assert [line for line in text if re.search(r"""[a-z`)\]*"][.?!][)*`"]* +[A-Z`*\["]""", line)] == []
 
 
+KINDS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
 def _docstrings(path: pathlib.Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
+    found: list[str] = []
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, KINDS):
+            found.append(ast.get_docstring(node) or "")
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):  # expressions hold no definitions
+            statements = getattr(node, field, ())
+            waiting += statements if isinstance(statements, list) else ()
+    return found
+
+
+def test_docstrings_are_found_in_all_statements(tmp_path: pathlib.Path) -> None:
+    path = ROOT / "kafkatools" / "core" / "log" / "files.py"
+    everywhere = tmp_path / "everywhere.py"
+    lines = [
+        "try:",
+        " def a(): 'in try'",
+        "except ValueError:",
+        " def b(): 'in except'",
+        "else:",
+        " def c(): 'in else'",
+    ]
+    lines += ["finally:", " async def d(): 'in finally'", "match 1:", " case 1:", "  class E: 'in case'"]
+    lines += ["with 1 as x:", " def f():", "  'in with'", "  def g(): 'within'"]
+    everywhere.write_text("'of the module'\n" + "\n".join(lines))
+    for file in (path, everywhere):
+        nodes = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, KINDS)]
+        assert sorted(_docstrings(file)) == sorted(ast.get_docstring(node) or "" for node in nodes) != []
 
 
 def test_sentences_of_docstrings_are_short() -> None:

@@ -15,6 +15,7 @@ from support.embedded import embedded_broker
 from support.group_members import close_as_told
 from support.raw_client import RawClient
 from support.rebalances import Told, settle
+from support.waiting import eventually
 
 from kafkatools.core.config import CONSUMER, PRODUCER, Config
 from kafkatools.core.consumer.assignors.assignor import RebalanceProtocol
@@ -193,9 +194,8 @@ def test_heartbeats_go_on_while_the_application_works(broker: str, client: RawCl
         settle([consumer], 1)
         before = consumer.group_metadata()
         with member(broker, group) as other:
-            until = time.monotonic() + 3
-            while time.monotonic() < until:  # two sessions long
-                other.committed([(topic, 0)])
+            until = time.monotonic() + 3  # two sessions long
+            eventually(lambda: bool(other.committed([(topic, 0)])) and time.monotonic() >= until)
         consumer.commit_sync({(topic, 0): 1})
         assert consumer.group_metadata() == before
 

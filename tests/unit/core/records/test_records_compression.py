@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import random
+import struct
 import time
 import tracemalloc
 import zlib
@@ -224,8 +225,19 @@ def _zstd_frames(size: int, count: int, *, declared: bool) -> bytes:
 
 
 BOMB_BYTES = 256 << 20
+
+
+def _gzip_of_zeros() -> bytes:
+    """A member as of `gzip.compress(bytes(BOMB_BYTES), 9)`, of which one part is compressed and 256 are the same."""
+    packer = zlib.compressobj(9, wbits=-15)
+    part = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    checksum = zlib.crc32(bytes(BOMB_BYTES))
+    header, trailer = b"\x1f\x8b\x08" + bytes(6) + b"\xff", struct.pack("<II", checksum, BOMB_BYTES)
+    return header + part * (BOMB_BYTES >> 20) + packer.flush() + trailer
+
+
 BOMBS = {
-    "gzip": lambda: (1, gzip.compress(bytes(BOMB_BYTES), 9)),
+    "gzip": lambda: (1, _gzip_of_zeros()),
     "gzip members": lambda: (1, gzip.compress(bytes(1 << 20), 9) * 256),
     "snappy chunks": lambda: (2, compress(2, bytes(64 << 20))),
     "raw snappy": lambda: (2, snappy.compress(bytes(64 << 20))),

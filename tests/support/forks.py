@@ -1,0 +1,256 @@
+"""`pytest --forks N`: collect the tests once, then run them in N copies of this process.
+
+Each worker of pytest-xdist imports and collects all tests itself, and passes three reports of each test through a
+protocol of its own. Copies share what was imported, and send one report of a test that passed.
+
+Each copy has an equal share of consecutive tests, as with --dist worksteal, and one without tests takes the later half
+of the largest share. The shares lie in memory that all copies have in common, under a lock that ends with its process.
+A copy that dies fails the test that it ran, and another copy takes over its share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import mmap
+import os
+import pickle
+import selectors
+import struct
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import pytest
+
+NOTHING = -1
+SIZE = struct.Struct(">I")
+MUTED = ("terminalreporter", "lfplugin", "nfplugin", "stepwiseplugin")
+"""Plugins of pytest that print or write what the first process knows better."""
+
+
+class Shares:
+    """Which tests each copy still has to begin, and which test it runs."""
+
+    def __init__(self, tests: int, workers: int) -> None:
+        self._lock = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        memory = memoryview(mmap.mmap(-1, 4 * 8 * workers)).cast("q")
+        columns = (memory[at * workers : (at + 1) * workers] for at in range(4))
+        self._begin, self._end, self._running, self._following = columns
+        share = -(-tests // workers)
+        for worker in range(workers):
+            self._begin[worker] = min(worker * share, tests)
+            self._end[worker] = min((worker + 1) * share, tests)
+            self.note_running(worker, NOTHING, NOTHING)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+    def take(self, worker: int) -> int:
+        """The next test of this worker; NOTHING when no worker has one left."""
+        with self._locked():
+            if self._begin[worker] == self._end[worker]:
+                self._steal(worker)
+            if self._begin[worker] == self._end[worker]:
+                return NOTHING
+            self._begin[worker] += 1
+            return self._begin[worker] - 1
+
+    def _steal(self, worker: int) -> None:
+        richest = max(range(len(self._begin)), key=lambda other: self._end[other] - self._begin[other])
+        middle = (self._begin[richest] + self._end[richest]) // 2
+        self._begin[worker], self._end[worker], self._end[richest] = middle, self._end[richest], middle
+
+    def note_running(self, worker: int, test: int, following: int) -> None:
+        """The worker runs a test, and has taken the following one."""
+        self._running[worker], self._following[worker] = test, following
+
+    def running(self, worker: int) -> int:
+        """The test that the worker runs."""
+        return self._running[worker]
+
+    def give_back(self, worker: int) -> None:
+        """The worker that ran this test is dead: the following one has yet to begin."""
+        with self._locked():
+            if self._following[worker] != NOTHING:
+                self._begin[worker] = self._following[worker]
+        self.note_running(worker, NOTHING, NOTHING)
+
+    def clear(self) -> None:
+        """Leave no test to begin."""
+        with self._locked():
+            self._begin[:] = self._end
+
+    def close(self) -> None:
+        """Close the file of the lock."""
+        self._lock.close()
+
+
+class Copy:
+    """What a copy of the process does: it runs tests and writes messages with their size before them."""
+
+    def __init__(self, session: pytest.Session, shares: Shares, worker: int, pipe: int) -> None:
+        self._session, self._shares, self._worker, self._pipe = session, shares, worker, pipe
+        self._reports: list[pytest.TestReport] = []
+        option = session.config.option
+        self._sends_all = option.durations is not None or bool(option.xmlpath) or "P" in option.reportchars
+
+    def run(self, before_exit: Callable[[], None]) -> NoReturn:
+        """Run tests until none is left, and end the process."""
+        status = 1
+        try:
+            self._leave_the_first_process()
+            self._run_tests()
+            self._check_garbage()
+            before_exit()
+            status = 0
+        except BaseException:  # noqa: BLE001 - the boundary of the process
+            self._send({"error": traceback.format_exc()})
+        finally:
+            os._exit(status)
+
+    def _leave_the_first_process(self) -> None:
+        """Take files of one's own where the first process had one: captured output and temporary directories."""
+        config = self._session.config
+        capture = config.pluginmanager.getplugin("capturemanager")
+        capture.stop_global_capturing()
+        capture.start_global_capturing()
+        factory = config._tmp_path_factory  # type: ignore[attr-defined]
+        own = factory.getbasetemp() / f"fork{self._worker}-{os.getpid()}"
+        own.mkdir(mode=0o700)
+        factory._basetemp = own
+        writer = config.get_terminal_writer()
+        for name in MUTED:
+            if config.pluginmanager.hasplugin(name):
+                config.pluginmanager.unregister(name=name)
+        config.pluginmanager.register(SimpleNamespace(_tw=writer), "terminalreporter")  # pytest-timeout writes to it
+        config.pluginmanager.register(self)
+
+    def _run_tests(self) -> None:
+        items = self._session.items
+        test = self._shares.take(self._worker)
+        while test != NOTHING and not (self._session.shouldfail or self._session.shouldstop):
+            following = self._shares.take(self._worker)
+            self._shares.note_running(self._worker, test, following)
+            nextitem = None if following == NOTHING else items[following]
+            items[test].config.hook.pytest_runtest_protocol(item=items[test], nextitem=nextitem)
+            self._send_reports(following)
+            test = following
+
+    def _check_garbage(self) -> None:
+        """Fail for what only the last garbage collection finds, such as files that were never closed."""
+        found: list[str] = []
+        sys.unraisablehook = lambda unraisable: found.append(f"{unraisable.exc_value!r} in {unraisable.object!r}")
+        gc.collect()
+        if found:
+            raise RuntimeError("\n".join(found))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._reports.append(report)
+
+    def _send_reports(self, following: int) -> None:
+        """Send the reports of a test; of one that passed, only that it did."""
+        config = self._session.config
+        reports = self._reports
+        if not self._sends_all and all(report.passed for report in reports):
+            reports = [report for report in reports if report.when == "call"]
+        for report in reports:
+            self._send(config.hook.pytest_report_to_serializable(config=config, report=report))
+        self._reports.clear()
+        self._shares.note_running(self._worker, NOTHING, following)
+
+    def _send(self, message: Any) -> None:
+        body = pickle.dumps(message)
+        data = SIZE.pack(len(body)) + body
+        while data:
+            data = data[os.write(self._pipe, data) :]
+
+
+class Forks:
+    """The plugin of the first process: starts the copies, and passes their reports on as if it had run the tests."""
+
+    def __init__(self, config: pytest.Config, workers: int, before_exit: Callable[[], None]) -> None:
+        self._config, self._workers, self._before_exit = config, workers, before_exit
+        self._selector = selectors.DefaultSelector()
+        self._pids: dict[int, int] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed or session.config.option.collectonly or session.config.option.usepdb:
+            return None
+        shares = Shares(len(session.items), self._workers)
+        try:
+            for worker in range(min(self._workers, len(session.items))):
+                self._start(session, shares, worker)
+            while self._pids:
+                for key, _ in self._selector.select():
+                    self._receive(session, shares, key)
+                if session.shouldfail or session.shouldstop:
+                    shares.clear()
+        finally:
+            shares.clear()
+            for pid in self._pids.values():
+                os.waitpid(pid, 0)
+            self._selector.close()
+            shares.close()
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        return True
+
+    def _start(self, session: pytest.Session, shares: Shares, worker: int) -> None:
+        reader, writer = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads of libraries, which wait for work
+            pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            Copy(session, shares, worker, writer).run(self._before_exit)
+        os.close(writer)
+        self._pids[worker] = pid
+        self._selector.register(reader, selectors.EVENT_READ, (worker, bytearray()))
+
+    def _receive(self, session: pytest.Session, shares: Shares, key: selectors.SelectorKey) -> None:
+        worker, buffered = key.data
+        part = os.read(key.fd, 1 << 16)
+        if not part:
+            self._end(session, shares, worker, key.fd)
+            return
+        buffered += part
+        while len(buffered) >= SIZE.size and len(buffered) >= (end := SIZE.size + SIZE.unpack_from(buffered)[0]):
+            message = pickle.loads(buffered[SIZE.size : end])
+            del buffered[:end]
+            self._pass_on(message, worker)
+
+    def _pass_on(self, message: dict[str, Any], worker: int) -> None:
+        if "error" in message:
+            raise RuntimeError(f"copy {worker} of pytest failed:\n{message['error']}")
+        report = self._config.hook.pytest_report_from_serializable(config=self._config, data=message)
+        self._config.hook.pytest_runtest_logreport(report=report)
+
+    def _end(self, session: pytest.Session, shares: Shares, worker: int, pipe: int) -> None:
+        self._selector.unregister(pipe)
+        os.close(pipe)
+        status = os.waitstatus_to_exitcode(os.waitpid(self._pids.pop(worker), 0)[1])
+        test = shares.running(worker)
+        if test == NOTHING and status == 0:
+            return
+        if test == NOTHING:
+            raise RuntimeError(f"copy {worker} of pytest ended with status {status}")
+        item = session.items[test]
+        words = f"the process of this test ended with status {status}"
+        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", words, "call")
+        self._config.hook.pytest_runtest_logreport(report=report)
+        shares.give_back(worker)
+        self._start(session, shares, worker)

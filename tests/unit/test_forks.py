@@ -1,0 +1,133 @@
+"""`pytest --forks`: copies of one process run the tests, and its reports are those of one process."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from support.forks import NOTHING, Shares
+
+pytestmark = pytest.mark.processes
+
+CONFTEST = """
+from support import forks
+
+def pytest_addoption(parser):
+    parser.addoption("--forks", type=int, default=0)
+
+def pytest_configure(config):
+    config.pluginmanager.register(forks.Forks(config, config.option.forks, lambda: None))
+"""
+
+TESTS = """
+import gc, os, pathlib, sys, time, pytest
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    path = tmp_path_factory.mktemp("shared")
+    yield path
+    (pathlib.Path(__file__).parent / f"ended-{os.getpid()}").touch()
+
+@pytest.mark.parametrize("number", range(40))
+def test_passes(number, shared, tmp_path):
+    print("never shown")
+    (tmp_path / "file").touch()
+
+def test_fails():
+    print("what it printed")
+    assert 1 == 2
+
+@pytest.mark.skip(reason="because")
+def test_is_skipped(): ...
+
+@pytest.mark.xfail
+def test_is_expected_to_fail():
+    assert False
+
+@pytest.fixture
+def breaks():
+    yield
+    raise ValueError("at the end")
+
+def test_breaks_at_its_end(breaks): ...
+"""
+
+
+def run_pytest(directory: pathlib.Path, tests: str, *arguments: str) -> tuple[int, str]:
+    """The exit status and the output of `pytest --forks 3`."""
+    (directory / "conftest.py").write_text(CONFTEST)
+    (directory / "test_some.py").write_text(tests)
+    support = str(pathlib.Path(__file__).parents[1])
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:kafkatools",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        "--forks",
+        "3",
+    ]
+    ran = subprocess.run(
+        [*command, "--rootdir", str(directory), "-ra", *arguments, "test_some.py"],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": support},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_reports_are_those_of_one_process(tmp_path: pathlib.Path) -> None:
+    status, out = run_pytest(tmp_path, TESTS)
+    assert status == 1
+    assert "1 failed, 41 passed, 1 skipped, 1 xfailed, 1 error" in out
+    assert "what it printed" in out and "assert 1 == 2" in out and "never shown" not in out
+    assert "at the end" in out and "because" in out
+    assert list(tmp_path.glob("ended-*")), "fixtures of modules end in the copies"
+
+
+def test_a_copy_that_dies_fails_its_test_and_the_others_go_on(tmp_path: pathlib.Path) -> None:
+    status, out = run_pytest(tmp_path, TESTS + "\ndef test_dies(): os.kill(os.getpid(), 9)\n")
+    assert status == 1
+    assert "2 failed, 41 passed, 1 skipped, 1 xfailed, 1 error" in out
+    assert re.search("the process of this test ended with status -9", out)
+
+
+def test_garbage_that_no_test_collected_fails_the_run(tmp_path: pathlib.Path) -> None:
+    left = "def test_leaves_garbage():\n    class Broken:\n        def __del__(self): 1 / 0\n    gc.disable()\n"
+    left += "    broken = Broken()\n    broken.itself = broken\n"
+    status, out = run_pytest(tmp_path, "import gc\n" + left)
+    assert status not in (0, 1) and "ZeroDivisionError" in out
+
+
+def test_the_first_failure_ends_all_copies_when_asked(tmp_path: pathlib.Path) -> None:
+    slow = "import time, pytest\n@pytest.mark.parametrize('n', range(300))\ndef test_it(n):\n    time.sleep(0.01)\n"
+    status, out = run_pytest(tmp_path, slow + "    assert n != 2\n", "-x")
+    assert status == 1
+    passed = re.search("1 failed, ([0-9]+) passed", out)
+    assert passed is not None and int(passed[1]) < 250, out
+
+
+def test_each_test_is_taken_once_and_consecutive_ones_by_the_same_worker() -> None:
+    shares = Shares(10, 3)
+    assert [shares.take(0) for _ in range(4)] == [0, 1, 2, 3]
+    assert shares.take(1) == 4
+    assert sorted(iter(lambda: shares.take(2), NOTHING)) == [5, 6, 7, 8, 9]
+    assert [shares.take(worker) for worker in range(3)] == [NOTHING] * 3
+    shares.close()
+
+
+def test_no_test_begins_after_the_end_of_all() -> None:
+    shares = Shares(10, 3)
+    shares.clear()
+    assert [shares.take(worker) for worker in range(3)] == [NOTHING] * 3
+    shares.close()
