@@ -318,6 +318,7 @@ def test_a_pattern_with_the_same_topics_does_not_raise_the_epoch(groups: Groups)
         assert list(groups.group.regexes.values()) == [before]
         groups.beat("a", 2)
     harness.advance(1)
+    assert list(groups.group.regexes.values()) == [before]
     groups.beat("a", 2)
     harness.advance(2)
     (after,) = groups.group.regexes.values()
