@@ -68,7 +68,7 @@ def salvage_partition(
     With `deep` a batch is sound only if its records can be read too. `advance` is called with the size of each segment
     when it was read. Raises OSError if `target` exists or cannot be written, KafkaStorageError."""
     os.mkdir(target)
-    names = sorted(name for name in os.listdir(source) if is_log_name(name) and name.endswith(LOG_SUFFIX))
+    names = sorted(name for name in os.listdir(source) if is_log_name(name))
     result = SalvagedPartition(source)
     for name in names:
         path, copy = os.path.join(source, name), os.path.join(target, name)

@@ -268,8 +268,15 @@ def test_control_records() -> None:
         " endTxnMarker: COMMIT coordinatorEpoch: 7"
     )
     assert control_text(record(bytes((0, 0, 0, 99)), b"")) == " controlType: UNKNOWN(99)"
-    with pytest.raises(Damage, match="Must have at least 4 bytes"):
-        control_text(record(b"\x00", b""))
+    assert control_text(record(b"\x00\x00\xff\xff", b"")) == " controlType: UNKNOWN(-1)"
+    for key in (None, b"", b"\x00\x00\x00"):
+        with pytest.raises(Damage, match="Must have at least 4 bytes"):
+            control_text(record(key, b""))
+    with pytest.raises(Damage, match="Invalid version found for control record: -1"):
+        control_text(record(b"\xff\xff\x00\x01", b""))
+    for value in (None, bytes(5)):
+        with pytest.raises(Damage, match="Must have at least 6 bytes"):
+            control_text(record(bytes((0, 0, 0, 0)), value))
 
 
 @pytest.mark.parametrize("problem", ["Size 3 is impossible in file 0.log.", "Size 3 is impossible in file 0.log"])

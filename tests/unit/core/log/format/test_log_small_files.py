@@ -41,7 +41,9 @@ def test_java_dates() -> None:
     assert checkpoints.java_date(951_827_696_789) == "Tue Feb 29 12:34:56 UTC 2000"
 
 
-@pytest.mark.parametrize("text", ["", "x\n1\n", "1\n0\n", "0\n2\na 0 5\n", "0\n1\na 0\n", "0\n1\na 0 x\n"])
+@pytest.mark.parametrize(
+    "text", ["", "x\n1\n", "1\n0\n", "0\n2\na 0 5\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "0\n1\na x 5\n"]
+)
 def test_a_damaged_checkpoint_is_refused_by_name(text: str, tmp_path: Path) -> None:
     path = tmp_path / "recovery-point-offset-checkpoint"
     path.write_text(text)

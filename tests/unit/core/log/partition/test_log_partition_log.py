@@ -172,6 +172,36 @@ def test_segments_roll_before_relative_offsets_overflow(open_log: Opener) -> Non
     assert offsets(log, 5) == [2**31 - 1]
 
 
+def test_a_segment_ends_whole_if_its_last_index_entry_and_its_last_batch_do(tmp_path: Path) -> None:
+    files, config = RealFileSystem(), LogConfig(index_interval_bytes=0)
+    segment = LogSegment.create(files, str(tmp_path), 0, config, NOW_MS)
+    assert segment.ends_whole()
+    batches = [make_batch([b"x" * 50], base_offset=offset) for offset in range(4)]
+    for batch in batches:
+        segment.append_batches(bytes(batch), [read_header(batch)])
+    assert segment.offset_index.entry_count == 3
+    assert segment.ends_whole()
+    segment.log.append(bytes(batches[0])[:-1])
+    assert not segment.ends_whole()
+    segment.log.truncate(4 * len(batches[0]))
+    assert segment.ends_whole()
+    segment.offset_index.append(5, 3 * len(batches[0]) + 1)
+    assert not segment.ends_whole()
+    segment.release()
+
+
+def test_settings_of_topics_are_read_from_text() -> None:
+    values = {"preallocate": "TRUE", "segment.bytes": "5000", "cleanup.policy": "compact, delete", "retention.ms": None}
+    config = LogConfig.from_values({**values, "unknown.setting": "1", "segment.ms": 7})
+    assert config == LogConfig(
+        preallocate=True, segment_bytes=5000, cleanup_policy=frozenset({"compact", "delete"}), segment_ms=7
+    )
+    assert LogConfig.from_values({"preallocate": "no", "internal.segment.bytes": "10"}).segment_bytes == 10
+    assert LogConfig.from_values({"preallocate": True}).preallocate
+    with pytest.raises(ValueError, match="many"):
+        LogConfig.from_values({"segment.bytes": "many"})
+
+
 def test_a_segment_takes_no_offset_that_its_indexes_cannot_have(tmp_path: Path) -> None:
     segment = LogSegment.create(RealFileSystem(), str(tmp_path), 5, LogConfig(), NOW_MS)
     first, last, above = (make_batch(base_offset=offset) for offset in (5, 5 + 2**31 - 1, 5 + 2**31))

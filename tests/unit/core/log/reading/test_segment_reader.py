@@ -8,10 +8,12 @@ import struct
 import pytest
 from support.log_batches import make_batch
 
+from kafkatools.core.log.reading import segment_reader
 from kafkatools.core.log.reading.directories import SegmentPath
 from kafkatools.core.log.reading.segment_reader import Damage, LogEnd, Run, SegmentReader
 
 NO_LIMIT = 1 << 62
+APPEND_TIME = 8
 
 
 def reader(directory: pathlib.Path, data: bytes, base_offset: int = 0) -> SegmentReader:
@@ -60,6 +62,31 @@ def test_a_batch_that_is_longer_than_a_chunk_is_read_whole(tmp_path: pathlib.Pat
         position = found.end
     assert (offsets, position) == ([0, 1, 2], len(data))
     assert [header[1] for _, header in segment.headers(0, 100)] == [0, 1, 2]
+
+
+def test_late_batches_are_those_with_a_record_before_a_time(tmp_path: pathlib.Path) -> None:
+    times = [[50, 90], [200, 210], [300, 120], [400, 400]]
+    rows = [make_batch([b"a", b"b"], timestamps=row, base_offset=2 * number) for number, row in enumerate(times)]
+    rows.append(make_batch([b"c"], timestamps=[80], base_offset=8, attributes=APPEND_TIME))
+    segment = reader(tmp_path, b"".join(rows[:4]))
+    ends = {50: -1, 51: 2, 200: 2, 201: 4, 300: 4, 301: 6, 401: 8}
+    assert {time: segment.late_batches_before(time, 0) for time in ends} == ends
+    assert segment.late_batches_before(51, len(rows[0])) == -1
+    appended = reader(tmp_path, bytes(rows[4]))
+    assert [appended.late_batches_before(time, 0) for time in (80, 81)] == [-1, 9]
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_a_batch_that_is_larger_than_any_is_read_if_its_checksum_is_right(
+    tmp_path: pathlib.Path, is_sound: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_reader, "LARGEST_IN_MEMORY", 4000)
+    data = bytearray(batches(1, size=5000))
+    data[-1] ^= not is_sound
+    found = reader(tmp_path, bytes(data)).run(0, 0, 100)
+    assert isinstance(found, Run if is_sound else Damage)
+    if isinstance(found, Run):
+        assert bytes(found.data) == bytes(data)
 
 
 def test_offsets_must_go_up_within_a_segment(tmp_path: pathlib.Path) -> None:
