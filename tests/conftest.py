@@ -150,24 +150,37 @@ def pytest_sessionfinish() -> None:
 
 # What takes most to start: all files with a test that uses one of these fixtures run in the same worker.
 SHARED = ("spark", "three_nodes")
+# These have a session of their own, so that none waits for all others with one.
+JOBS = "test_pipeline_jobs_"
+LONGEST = ("tables", "cluster", "official", "spark", "jobs", "three_nodes")
+"""The groups that take longest, in this order: a worker that begins one of them last lets the others wait."""
 
 
 @pytest.hookimpl(tryfirst=True)  # the workers of xdist put the group into the names of the tests next
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --dist loadgroup the tests of a file stay together, as they share clusters, and all those that share the
-    Spark session or the three brokers; files that say so have a session of their own. These groups and the pipeline
-    take longest and begin first.
+    Spark session or the three brokers, unless a file or a test names its group. The longest groups and the pipeline
+    begin first.
     Otherwise each worker of xdist begins with its part of the slow tests: one that begins last lets the others wait."""
     if not getattr(config.option, "loadgroup", False):
         workers = config.option.forks or int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
         items[:] = slow_tests_first(items, workers)
         return
-    shared = {item.path: name for item in items for name in SHARED if name in getattr(item, "fixturenames", ())}
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(shared.get(item.path, str(item.path))))
-    pipeline = pathlib.Path(__file__).parent / "pipeline"
-    items.sort(key=lambda item: (item.path.parent != pipeline, item.path not in shared))
+    ungrouped = [item for item in items if item.get_closest_marker("xdist_group") is None]
+    shared = {item.path: name for item in ungrouped for name in SHARED if name in getattr(item, "fixturenames", ())}
+    for item in ungrouped:
+        name = "jobs" if item.path.name.startswith(JOBS) else shared.get(item.path, str(item.path))
+        item.add_marker(pytest.mark.xdist_group(name))
+    items.sort(key=rank_of)
+
+
+def rank_of(item: pytest.Item) -> tuple[int, bool]:
+    """Where a test begins with --dist loadgroup: its place among the longest groups, and whether it is of the
+    pipeline."""
+    marker = item.get_closest_marker("xdist_group")
+    assert marker is not None
+    place = LONGEST.index(marker.args[0]) if marker.args[0] in LONGEST else len(LONGEST)
+    return place, item.path.parent.name != "pipeline"
 
 
 def slow_tests_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:

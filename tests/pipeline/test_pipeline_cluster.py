@@ -41,7 +41,9 @@ def slowly(table):
     return table.select(udf(wait, "long")("offset").alias("offset"), "value")
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("cluster")]
+ONE_EXECUTOR = ("--conf", "spark.cores.max=1")
+"""For runs whose number of executors does not matter: each takes four seconds of processor time to start."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,9 @@ def test_a_run_on_a_cluster_of_which_the_first_driver_is_killed(cluster: SparkCl
         os.kill(first.pid, signal.SIGKILL)
     assert not list(tmp_path.glob("out.json*")) and not list(tmp_path.glob("out/*.parquet"))
     flag.unlink()
-    second = subprocess.run(command, cwd=tmp_path, env=cluster.environ, capture_output=True, timeout=700, check=False)
+    second = subprocess.run(
+        [*command, *ONE_EXECUTOR], cwd=tmp_path, env=cluster.environ, capture_output=True, timeout=700, check=False
+    )
     assert second.returncode == 0, second.stderr
     told = json.loads(second.stdout)
     content = json.loads((tmp_path / "out.json").read_text())
@@ -232,7 +236,7 @@ def test_a_program_of_spark_submit_runs_on_its_master_and_not_in_cluster_mode(
     settings = [word for setting in settings_on(cluster) for word in ("--conf", setting)]
     environ = {**cluster.environ, "KT_HOME": str(tmp_path / "home")}
     options = {"cwd": tmp_path, "env": environ, "capture_output": True, "text": True, "check": False}
-    done = subprocess.run([*submit, *settings, *job, "--json"], timeout=700, **options)
+    done = subprocess.run([*submit, *ONE_EXECUTOR, *settings, *job, "--json"], timeout=700, **options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["records"] > 0
     assert f"Connecting to master {cluster.master}" in done.stderr

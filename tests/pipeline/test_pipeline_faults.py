@@ -197,6 +197,7 @@ def words_of(place: Place, registry: Registry, checkpoint: pathlib.Path) -> list
     ]  # fmt: skip
 
 
+@pytest.mark.xdist_group("official")
 def test_a_stream_outlives_its_broker_and_registry_and_a_changed_schema(
     place: Place, registry: Registry, spark: SparkSession, tmp_path: pathlib.Path
 ) -> None:
@@ -247,6 +248,7 @@ def test_a_stream_outlives_its_broker_and_registry_and_a_changed_schema(
     assert "newer schema" not in again.err
 
 
+@pytest.mark.xdist_group("spark")
 def test_a_resumed_run_has_the_columns_of_the_newest_schema(
     place: Place, registry: Registry, spark: SparkSession, tmp_path: pathlib.Path
 ) -> None:
@@ -274,6 +276,7 @@ def test_a_resumed_run_has_the_columns_of_the_newest_schema(
     assert [row.asDict() for row in rows] == place.expected
 
 
+@pytest.mark.xdist_group("spark")
 def test_a_batch_waits_for_its_broker_and_says_so(
     place: Place, registry: Registry, spark: SparkSession, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

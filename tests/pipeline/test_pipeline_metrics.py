@@ -9,15 +9,21 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.recorded_segments import log_directory
 
-from kafkatools.pipeline.run.batch import with_reports
+from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.batch import run_batch, with_reports
 from kafkatools.pipeline.run.read_metrics import NewReports
 from kafkatools.pipeline.run.reports import CHECKSUM, Damage, SplitReport, write_report
+from kafkatools.pipeline.run.session import register
+from kafkatools.pipeline.run.spec import pipeline_from
 from kafkatools.pipeline.run.stream_metrics import SourceReports
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
 
@@ -57,20 +63,17 @@ _PROGRAM = textwrap.dedent("""
         run_batch(spark, pipeline_from({**values, "strict": True, "to": f"json:{out}2"}, {}), lambda table: 0)
     except PipelineError:
         pass
-    if "spark.ui.enabled=true" in conf:
-        with EmbeddedBroker() as broker:
-            with Producer(bootstrap_servers=broker.bootstrap) as producer:
-                for number in range(40):
-                    producer.send("t", b"%d" % number).result()
-            stream(broker.bootstrap, "ends", "available-now")
-            stream(broker.bootstrap, "endless", None)
-            sql = "SELECT max(value) FROM t WHERE offset < 30; SELECT 1"
-            run_kt("pipeline", "sql", sql, "--bootstrap-server", broker.bootstrap, environ={"KT_HOME": f"{out}-home"})
+    with EmbeddedBroker() as broker:
+        with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            for number in range(40):
+                producer.send("t", b"%d" % number).result()
+        stream(broker.bootstrap, "ends", "available-now")
+        stream(broker.bootstrap, "endless", None)
+        sql = "SELECT max(value) FROM t WHERE offset < 30; SELECT 1"
+        run_kt("pipeline", "sql", sql, "--bootstrap-server", broker.bootstrap, environ={"KT_HOME": f"{out}-home"})
     context = spark.sparkContext
-    entries = []
-    if context.uiWebUrl:
-        url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/sql?details=true&length=100"
-        entries = json.load(urllib.request.urlopen(url))
+    url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/sql?details=true&length=100"
+    entries = json.load(urllib.request.urlopen(url))
     spark.stop()
     print(json.dumps(entries))
 """)
@@ -132,9 +135,16 @@ def metrics_of(entry: dict[str, Any]) -> dict[str, int]:
     return {metric["name"]: int(metric["value"].replace(",", "")) for metric in node["metrics"]}
 
 
-def test_without_a_ui_a_run_is_as_it_was(damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    assert entries_of(damaged, tmp_path / "out", "spark.ui.enabled=false") == []
-    assert list((tmp_path / "out").glob("*.json"))
+@pytest.mark.xdist_group("spark")
+def test_without_a_ui_a_run_is_as_it_was(damaged: pathlib.Path, spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    assert spark.sparkContext.uiWebUrl is None
+    register(spark)
+    out = tmp_path / "out"
+    values: dict[str, Any] = {"from": f"log:{damaged}", "from-option": {"splitBytes": "20000"}, "to": f"json:{out}"}
+    run_batch(spark, pipeline_from(values, {}), lambda table: 0)
+    assert list(out.glob("*.json"))
+    with pytest.raises(PipelineError, match="at byte"):
+        run_batch(spark, pipeline_from({**values, "strict": True, "to": f"json:{out}2"}, {}), lambda table: 0)
 
 
 def test_each_report_counts_once(tmp_path: pathlib.Path) -> None:

@@ -188,7 +188,7 @@ def test_a_semicolon_at_the_end_of_a_programs_statement(spark: Any, place: Place
     assert catalog.sql("SELECT one FROM kept; -- the end").collect()[0].one == 1
     assert "kept" in [row.name for row in catalog.sql("SHOW VIEWS;").collect()]
     catalog.sql("DROP VIEW kept;")
-    assert catalog.sql("SHOW VIEWS").collect() == []
+    assert "kept" not in [row.name for row in catalog.sql("SHOW VIEWS").collect()], "other tests left views"
 
 
 def test_a_statement_that_writes_runs_once_over_whole_tables(place: Place, tmp_path: pathlib.Path) -> None:

@@ -106,8 +106,10 @@ def test_a_broker_killed_in_the_middle_loses_doubles_and_reorders_nothing(
     breaker.join()
     assert len(told) == RECORDS
     assert [str(error) for _, error in told.values() if error is not None] == []
+    ends = cluster.tool("get-offsets", "--topic", "killed", "--time", "latest").splitlines()
+    assert ends == [f"killed:{partition}:{RECORDS // PARTITIONS}" for partition in range(PARTITIONS)], "nothing behind"
     held: dict[str, list[int]] = defaultdict(list)
-    for row in read_back(cluster, "killed", RECORDS + 1):
+    for row in read_back(cluster, "killed", RECORDS):
         held[row[1]].append(int(row[-1]))
     for partition in range(PARTITIONS):
         assert held[f"Partition:{partition}"] == list(range(partition, RECORDS, PARTITIONS))

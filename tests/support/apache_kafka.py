@@ -142,20 +142,27 @@ def _archive() -> pathlib.Path:
 
 
 def share_classes() -> None:
-    """Makes the archive of classes that shortens the start of every JVM, unless it is there."""
+    """Makes the archive of classes that shortens the start of every JVM, and the server of tools, unless they are
+    there."""
     class_archive.ensure(_archive(), java_executable(), jars(), _run_once)
+    _server_class()
 
 
 def _run_once(home: pathlib.Path) -> None:
-    """A broker, and the tools that the tests use most."""
+    """A broker, and the tools that the tests use most, each in a JVM of its own."""
     cluster = ApacheKafka(home)
     cluster.start()
     try:
-        cluster.tool("topics", "--create", "--topic", "t")
-        cluster.tool("console-producer", "--topic", "t", stdin=b"x\n")
-        cluster.tool("console-consumer", "--topic", "t", "--from-beginning", "--max-messages", "1", "--group", "g")
+        for tool, *words in (
+            ("topics", "--create", "--topic", "t"),
+            ("console-producer", "--topic", "t"),
+            ("console-consumer", "--topic", "t", "--from-beginning", "--max-messages", "1", "--group", "g"),
+        ):
+            line = command(tool, *words, "--bootstrap-server", cluster.bootstrap)
+            subprocess.run(line, input=b"x\n", capture_output=True, timeout=PATIENCE_S, check=True)
     finally:
         cluster.stop()
+        tool_server.close_idle()  # it formatted the node, without an archive
 
 
 def run_tool(

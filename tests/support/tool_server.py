@@ -92,7 +92,8 @@ def run(
 
 
 @atexit.register
-def _close() -> None:
+def close_idle() -> None:
+    """End the servers that run no tool."""
     with _lock:
         for server in _idle:
             server.close()
