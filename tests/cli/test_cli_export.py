@@ -132,7 +132,10 @@ def test_a_run_that_is_killed_anywhere_is_resumed(log: pathlib.Path, tmp_path: p
     assert offsets_in(out) == OFFSETS and not (out / "_kt-export").exists()
     assert run_kt(*words).err == f"json:{out}: up to date\n"
     other = run_kt(*words, "--text")
-    assert (other.status, other.err) == (1, f"json:{out} is an export with text False, not True\n")
+    refused = (
+        f"json:{out} is an export with text False, not True; export into a new place, or repeat the earlier options\n"
+    )
+    assert (other.status, other.err) == (1, refused)
 
 
 def interrupted(words: tuple[str, ...], until: pathlib.Path) -> subprocess.CompletedProcess[bytes]:

@@ -101,8 +101,8 @@ def ensure_same_export(export: Export, recorded: Mapping[str, object]) -> None:
             before = None
         if before != value:
             raise PipelineError(
-                f"{export.sink} is an export with {name} {before}, not {value}; export into a new place, or with the "
-                "options of before"
+                f"{export.sink} is an export with {name} {before}, not {value}; export into a new place, or "
+                "repeat the earlier options"
             )
 
 
