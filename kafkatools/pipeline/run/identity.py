@@ -1,8 +1,8 @@
 """The identity of a pipeline: the part of its definition that determines its rows. It is kept in manifests, in journals
 and beside the checkpoint of a stream, so that another pipeline does not continue them.
 
-Rules: options that may be secret are left out (`kafka.*` except the isolation level). Options that only decide how fast
-records are read are kept, but not compared. Differences are named as the options of `kt pipeline run`.
+Rules: options that may be secret are left out (`kafka.*` except the isolation level). Options that do not change rows
+are kept, but not compared. Differences are named as the options of `kt pipeline run`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ _ONLY_SPEED = frozenset(
      "strictoptions")
 )  # fmt: skip
 """Lower-case names of source options that do not change the rows of a run that succeeds."""
+_ONLY_FORM = frozenset(
+    ("compression", "exactlyonce", "fanout-enabled", "maxrecordsperfile", "mergeschema", "strictoptions",
+     "target-file-size-bytes")
+)  # fmt: skip
+"""Lower-case names of sink options that do not change which rows are written, nor their text."""
 _ONLY_AT_START = ("starting", "failondataloss")
 """How the lower-case names of options begin that have no effect on a stream whose checkpoint has offsets."""
 _DEFAULTS = {"isolationlevel": "read_uncommitted", "includeheaders": "false", "includemetadata": "false"}
@@ -133,7 +138,9 @@ def _parts(content: PipelineIdentity) -> Iterator[tuple[str, object]]:
     sink = content["sink"]
     yield "--to", sink["uri"]
     yield "cluster of --to", clusters.get("")
-    yield from ((f"--to-option {name}", value) for name, value in sink["options"].items())
+    for name, value in sink["options"].items():
+        if name.lower() not in _ONLY_FORM:
+            yield f"--to-option {name}", value
     yield "--partition-by", ",".join(sink["partition_by"]) or None
     yield "--merge-by", ",".join(sink.get("merge_by", ())) or None
 

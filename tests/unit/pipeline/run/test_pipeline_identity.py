@@ -61,6 +61,7 @@ def test_options_that_do_not_change_rows_may_differ() -> None:
     first = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "5", "kafka.request.timeout.ms": "9"}
     second = {"failOnDataLoss": "false", "MINPARTITIONS": "7", "includeMetadata": "false"}
     assert found(made(**{"from-option": first}), made(**{"from-option": second}, mode="append", trigger="5")) is None
+    assert found(made(), made(**{"to-option": {"Compression": "gzip", "mergeSchema": "true"}})) is None
     level = {"from-option": {"kafka.isolation.level": "read_committed"}}
     assert found(made(**level), made(**{"from-option": {"isolationLevel": "read_committed"}})) is None
     assert found(made(**{"from-option": {"isolationLevel": "read_uncommitted"}}), made()) is None
