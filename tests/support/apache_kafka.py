@@ -54,6 +54,8 @@ MAIN_CLASSES = {
     "streams-application-reset": _TOOLS + "StreamsResetter",
     "server": "kafka.Kafka",
 }
+UNSHARED = ("verifiable-producer", "verifiable-consumer", "verifiable-share-consumer", "server")
+"""These exit, or close what they opened, in hooks of the JVM's end."""
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 _formatted: dict[tuple[str, int], dict[str, bytes]] = {}
 QUICK_START = ("-XX:TieredStopAtLevel=1",)
@@ -169,8 +171,8 @@ def run_tool(
     tool: str, *args: str, stdin: bytes = b"", timeout: float = PATIENCE_S, cwd: pathlib.Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs a tool to its end and returns what it printed, as bytes: in a JVM that runs many, unless it needs a
-    directory of its own."""
-    if cwd is None:
+    directory or a JVM of its own."""
+    if cwd is None and tool not in UNSHARED:
         return tool_server.run(_server_command, [MAIN_CLASSES[tool], *args], stdin, timeout)
     return subprocess.run(command(tool, *args), input=stdin, capture_output=True, timeout=timeout, cwd=cwd, check=False)
 
