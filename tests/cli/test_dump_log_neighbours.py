@@ -63,6 +63,16 @@ def test_leader_epochs_are_those_of_the_checkpoint(tmp_path: pathlib.Path, batch
     assert_found(ran, f"leader epoch {epoch} where leader-epoch-checkpoint has {due}")
 
 
+def test_the_same_wrong_leader_epoch_is_named_once_for_consecutive_batches(tmp_path: pathlib.Path) -> None:
+    segment = segment_flips.write_segment(tmp_path, "none", "stopped")
+    for batch in (-3, -2):
+        dumped(segment, epoch=73, batch=batch)
+    ran = dumped(segment, epoch=73, batch=-1)
+    assert ran.err.count("leader epoch 73 where leader-epoch-checkpoint has 9") == 1
+    ran = dumped(segment, epoch=9, batch=-2)
+    assert ran.err.count("leader epoch 73 where leader-epoch-checkpoint has 9") == 2
+
+
 def test_next_segment_shows_a_leader_epoch_that_is_too_high(tmp_path: pathlib.Path) -> None:
     segment = segment_flips.write_segment(tmp_path, "none", "followed")
     (tmp_path / "leader-epoch-checkpoint").unlink()

@@ -1,12 +1,14 @@
 """Several log directories: where partitions go, what each keeps, one that fails, replicas that move between them."""
 
 import random
+import uuid
 from pathlib import Path
 
 import pytest
 from support.faulty_files import Fault, FaultyFileSystem, InjectedCrash
 from support.log_batches import NOW_MS, make_batch
 
+from kafkatools.core.broker.metadata import directory_ids
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.files import FileSystem, RealFileSystem
 from kafkatools.core.log.format import filenames
@@ -154,6 +156,11 @@ def test_what_may_lie_in_a_directory_that_is_offline_is_not_begun_anew() -> None
     manager.get_or_create(NAMES[0], TOPIC_ID, LogConfig(), NOW_MS, directory_id=UNASSIGNED)
     manager.get_or_create(NAMES[1], TOPIC_ID, LogConfig(), NOW_MS, directory_id=ids[0])
     assert held(manager) == {A: [0, 1], B: []}
+
+
+def test_an_unassigned_directory_has_the_id_of_the_metadata_log() -> None:
+    """org.apache.kafka.common.DirectoryId.UNASSIGNED; the log must not import the broker's `directory_ids`."""
+    assert UNASSIGNED == directory_ids.UNASSIGNED == uuid.UUID(int=1)
 
 
 def test_a_directory_that_is_bad_at_the_start_is_offline_and_one_is_enough() -> None:
