@@ -413,8 +413,9 @@ def test_log_append_times_stay(tmp_path: Path) -> None:
 
 
 def test_the_map_refuses_to_be_too_small_and_finds_every_key() -> None:
-    with pytest.raises(ValueError, match="too small"):
-        OffsetMap(24, 0.9)
+    for memory_bytes, load_factor in ((24, 0.9), (47, 1.0), (0, 1.0)):
+        with pytest.raises(ValueError, match="too small"):
+            OffsetMap(memory_bytes, load_factor)
     found = OffsetMap(24 * 1000, 0.9)
     keys = [b"%d" % number for number in range(found.max_entries)]
     for offset, key in enumerate(keys):
