@@ -16,8 +16,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
 from kafkatools.core.install_command import install_command
@@ -156,10 +158,30 @@ def open_session(
         session = _connect(app_name, master, settings)
     else:
         session = _classic(app_name, master, settings, is_verbose)
+        interrupt_always()
         if tell is not None and not is_local(session.sparkContext):
             tell_of_waiting(session.sparkContext, tell)
     register(session, tell)
     return session
+
+
+def interrupt_always() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt also if PySpark cannot cancel the jobs: a call to the JVM that waits keeps the
+    connection, and PySpark 4.0's handler of the signal then raises another exception."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread():  # which alone may set a handler
+        return
+    if not callable(handler) or not str(getattr(handler, "__module__", "")).startswith("pyspark."):
+        return
+    cancel_jobs = handler
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        try:
+            cancel_jobs(number, frame)
+        except Exception as error:  # noqa: BLE001 - whatever py4j raises about its connection
+            raise KeyboardInterrupt from error
+
+    signal.signal(signal.SIGINT, interrupt)
 
 
 def register(spark: SparkSession, tell: Callable[[str], object] | None = None) -> None:

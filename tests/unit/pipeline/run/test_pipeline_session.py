@@ -174,3 +174,20 @@ def end(child: int) -> None:
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_ctrl_c_raises_keyboard_interrupt_also_if_pyspark_cannot_cancel_jobs() -> None:
+    def of_pyspark(number: int, frame: FrameType | None) -> None:
+        raise RuntimeError("reentrant call inside <_io.BufferedReader>")
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        session.interrupt_always()
+        assert signal.getsignal(signal.SIGINT) is before, "only PySpark's handler is wrapped"
+        of_pyspark.__module__ = "pyspark.core.context"
+        signal.signal(signal.SIGINT, of_pyspark)
+        session.interrupt_always()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
