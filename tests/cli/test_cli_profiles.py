@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
 
 import pytest
 from support.kt import Ran, run_kt
 
 from kafkatools.exit_status import ExitStatus
-from kafkatools.sandbox.embedded_broker import EmbeddedBroker
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as embedded:
-        yield embedded
 
 
 @pytest.fixture
-def config(tmp_path: pathlib.Path, broker: EmbeddedBroker) -> pathlib.Path:
+def config(tmp_path: pathlib.Path, bootstrap: str) -> pathlib.Path:
     path = tmp_path / "config.toml"
     path.write_text(
         f"""
         [profiles.dev]
-        bootstrap_servers = "{broker.bootstrap}"
+        bootstrap_servers = "{bootstrap}"
         [profiles.prod]
-        bootstrap_servers = "{broker.bootstrap}"
+        bootstrap_servers = "{bootstrap}"
         protected = true
         cluster = "payments"
         """
@@ -47,10 +39,10 @@ def test_a_profile_says_where_the_cluster_is(config: pathlib.Path) -> None:
     assert "by-profile" in kt(config, "topics", "--list", environ={"KT_PROFILE": "dev"}).out.split()
 
 
-def test_commands_that_need_no_option_run_without_one(config: pathlib.Path, broker: EmbeddedBroker) -> None:
+def test_commands_that_need_no_option_run_without_one(config: pathlib.Path, bootstrap: str) -> None:
     kt(config, "--profile", "dev", "topics", "--create", "--topic", "alone")
     assert "alone:0:0" in kt(config, "--profile", "dev", "get-offsets").out.splitlines()
-    assert kt(config, "--profile", "dev", "broker-api-versions").out.startswith(f"{broker.bootstrap} (id: 1 ")
+    assert kt(config, "--profile", "dev", "broker-api-versions").out.startswith(f"{bootstrap} (id: 1 ")
     for name in ("get-offsets", "broker-api-versions"):
         ran = run_kt(name)
         assert (ran.status, ran.out) == (ExitStatus.USAGE, "")
@@ -70,7 +62,7 @@ def test_a_default_steps_back_for_brokers_on_the_command_line(config: pathlib.Pa
     assert "127.0.0.1:1" in refused.err
 
 
-def test_settings_reach_the_client(config: pathlib.Path, broker: EmbeddedBroker) -> None:
+def test_settings_reach_the_client(config: pathlib.Path, bootstrap: str) -> None:
     (config.parent / "client.properties").write_text("request.timeout.ms=12000\n")
     head = config.read_text() + '[profiles.slow]\nbootstrap_servers = "x:1"\ncommand_config = "client.properties"\n'
     config.write_text(head + '[profiles.slow.settings]\n"security.protocol" = { env = "PROTOCOL" }\n')
@@ -87,8 +79,8 @@ def test_settings_reach_the_client(config: pathlib.Path, broker: EmbeddedBroker)
     assert "client.properties: no such properties file" in kt(config, *listed, environ={"PROTOCOL": "PLAINTEXT"}).err
 
 
-def topic_exists(broker: EmbeddedBroker, name: str) -> bool:
-    return name in run_kt("topics", "--list", "--bootstrap-server", broker.bootstrap).out.split()
+def topic_exists(bootstrap: str, name: str) -> bool:
+    return name in run_kt("topics", "--list", "--bootstrap-server", bootstrap).out.split()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +92,7 @@ def topic_exists(broker: EmbeddedBroker, name: str) -> bool:
     ],
 )
 def test_a_protected_cluster_asks_for_its_name(
-    config: pathlib.Path, broker: EmbeddedBroker, typed: bytes, said: str, status: ExitStatus
+    config: pathlib.Path, bootstrap: str, typed: bytes, said: str, status: ExitStatus
 ) -> None:
     name = f"asked-{len(typed)}-{status.name.lower()}"
     assert kt(config, "--profile", "prod", "topics", "--create", "--topic", name).status is ExitStatus.OK
@@ -108,7 +100,7 @@ def test_a_protected_cluster_asks_for_its_name(
     assert "Type the name of its cluster (payments) to continue:" in ran.err
     assert said in ran.err
     assert ran.status is status
-    assert topic_exists(broker, name) is (status is not ExitStatus.OK)
+    assert topic_exists(bootstrap, name) is (status is not ExitStatus.OK)
 
 
 class TypedInput:
@@ -124,7 +116,7 @@ class TypedInput:
         return self._data
 
 
-def test_where_nobody_can_be_asked_the_name_is_an_option(config: pathlib.Path, broker: EmbeddedBroker) -> None:
+def test_where_nobody_can_be_asked_the_name_is_an_option(config: pathlib.Path, bootstrap: str) -> None:
     assert kt(config, "--profile", "prod", "topics", "--create", "--topic", "kept").status is ExitStatus.OK
     deletion = ["--profile", "prod", "topics", "--delete", "--topic", "kept"]
     refused = kt(config, *deletion)
@@ -132,9 +124,9 @@ def test_where_nobody_can_be_asked_the_name_is_an_option(config: pathlib.Path, b
     assert refused.err.startswith("The profile 'prod' is protected, and there is no terminal to prompt on\n")
     wrong = kt(config, "--confirm", "prod", *deletion)
     assert wrong.err.startswith("The profile 'prod' is protected, and its cluster is not called 'prod'\n")
-    assert topic_exists(broker, "kept")
+    assert topic_exists(bootstrap, "kept")
     assert kt(config, "--confirm", "payments", *deletion).status is ExitStatus.OK
-    assert not topic_exists(broker, "kept")
+    assert not topic_exists(bootstrap, "kept")
 
 
 def test_what_destroys_nothing_is_not_asked_about(config: pathlib.Path) -> None:
@@ -185,12 +177,12 @@ def test_an_unknown_profile_is_refused_with_the_known_ones(config: pathlib.Path)
 
 
 def test_the_file_of_a_project_adds_profiles_and_cannot_redefine_those_of_the_user(
-    config: pathlib.Path, broker: EmbeddedBroker
+    config: pathlib.Path, bootstrap: str
 ) -> None:
     deep = config.parent / "project" / "deep"
     deep.mkdir(parents=True)
     project = config.parent / "project" / ".kt.toml"
-    project.write_text(f'default = "here"\n[profiles.here]\nbootstrap_servers = "{broker.bootstrap}"\n')
+    project.write_text(f'default = "here"\n[profiles.here]\nbootstrap_servers = "{bootstrap}"\n')
     environ = {"KT_CONFIG": str(config)}
     assert run_kt("topics", "--list", environ=environ, cwd=deep).status is ExitStatus.OK
     project.write_text('[profiles.prod]\nbootstrap_servers = "elsewhere:1"\n')

@@ -15,7 +15,7 @@ from kafkatools.core.protocol.api_versions import ApiKey, versions_of
 from kafkatools.core.protocol.codec import NO_LIMIT, Reader, Writer
 from kafkatools.core.protocol.codec import Shared as Shared
 from kafkatools.core.protocol.definitions import NEWEST, Field
-from kafkatools.core.protocol.entities import Entity, entity_of, entity_type
+from kafkatools.core.protocol.entities import Entity, entity_of, entity_type, is_mapping
 from kafkatools.core.protocol.slices import current_pause
 
 Buffer = bytes | bytearray | memoryview
@@ -91,8 +91,8 @@ def check_fields(message_type: type[Entity], fields: Mapping[str, Any]) -> None:
             continue
         nested = layout.layouts[layout.names.index(name)]
         if nested is not None and value is not None:
-            for structure in (value,) if isinstance(value, Mapping) else value:
-                if isinstance(structure, Mapping):
+            for structure in (value,) if is_mapping(value) else value:
+                if is_mapping(structure):
                     check_fields(nested.type, structure)
 
 

@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
+from support.embedded import embedded_broker
 
 import kafkatools
 from kafkatools import aio, tracing
@@ -41,12 +42,12 @@ with kafkatools.Producer(bootstrap_servers=sys.argv[1]) as producer:
 
 
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with kafkatools.EmbeddedBroker() as broker:
-        with kafkatools.Admin(bootstrap_servers=broker.bootstrap) as admin:
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with embedded_broker(tmp_path_factory.mktemp("broker")) as address:
+        with kafkatools.Admin(bootstrap_servers=address) as admin:
             for topic in TOPICS:
                 admin.create_topics(kafkatools.NewTopic(topic, 1, 1))
-        yield broker.bootstrap
+        yield address
 
 
 class Traced:
