@@ -148,21 +148,14 @@ class SparseIndex(IndexFile):
     def write_pending(self) -> None:
         """Write the entries that are still in memory to the file, without fsync. In an index with a size limit, the
         first write preallocates the file to that size. Raises OSError."""
-        end = self._persisted_count * self.entry.size + len(self._pending)
-        if self._pending and self.max_index_bytes > 0 and self._opened().size_bytes < end:
-            self._opened().truncate(max(self._max_entries * self.entry.size, end))
-        self._write_unallocated()
-
-    def _opened(self) -> LogFile:
-        self.create()
-        assert self._file is not None
-        return self._file
-
-    def _write_unallocated(self) -> None:
-        """Write the pending entries without preallocation."""
         if not self._pending:
             return
-        self._opened().write_at(self._persisted_count * self.entry.size, self._pending)
+        self.create()
+        assert self._file is not None
+        position = self._persisted_count * self.entry.size
+        if self._file.size_bytes < position + len(self._pending) and self.max_index_bytes > 0:
+            self._file.truncate(max(self._max_entries * self.entry.size, position + len(self._pending)))
+        self._file.write_at(position, self._pending)
         self._persisted_count = self._entry_count
         self._pending = bytearray()
         self._page_number = -1
@@ -178,7 +171,7 @@ class SparseIndex(IndexFile):
         read is left as it is. Raises OSError."""
         if self._entry_count == UNLOADED:
             return
-        self._write_unallocated()
+        self.write_pending()
         file = self._open_existing()
         if file is not None and file.size_bytes != self.size_bytes:
             file.truncate(self.size_bytes)
