@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.identity import difference, identity_with_clusters
+from kafkatools.pipeline.run.identity import difference, identity_with_clusters, without_passwords
 from kafkatools.pipeline.run.spec import Pipeline
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.types import PipelineIdentity
@@ -34,7 +34,7 @@ def claim_checkpoint(spark: SparkSession, pipeline: Pipeline) -> None:
     if text is not None and any(name.isdigit() for name in directory.log_names("offsets")):
         ensure_same_pipeline(f"{pipeline.checkpoint}/{FILE}", text, present)
         return
-    directory.write_text(FILE, json.dumps(present, indent=1) + "\n")
+    directory.write_text(FILE, json.dumps(without_passwords(present), indent=1) + "\n")
 
 
 def ensure_same_pipeline(path: str, text: str, present: PipelineIdentity) -> None:

@@ -1,29 +1,36 @@
 """The identity of a pipeline: the part of its definition that determines its rows. It is kept in manifests, in journals
 and beside the checkpoint of a stream, so that another pipeline does not continue them.
 
-Rules: options that may be secret are left out (`kafka.*` except the isolation level). Options that do not change rows
-are kept, but not compared. Differences are named as the options of `kt pipeline run`.
+Rules: options that may be secret are left out: `kafka.*` except the isolation level, those of Hadoop's file systems,
+and names such as password. Options that do not change rows are kept, but not compared. Two spellings of a path, a list
+of topics, an option's name, a Boolean or a JSON object are equal. A stream has absolute paths, so that its checkpoint
+is not continued into the same relative path of another directory; a manifest may move with its directory. Differences
+are named as the options of `kt pipeline run`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.config import ADMIN
 from kafkatools.core.errors import KafkaError
+from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import INPUT, ISOLATION_OPTIONS, Decoding, Pipeline
 from kafkatools.pipeline.types import PipelineIdentity
-from kafkatools.pipeline.uris import TOPIC, Cluster
+from kafkatools.pipeline.uris import CONSOLE, ICEBERG, TOPIC, Cluster, Uri
 
 _ONLY_SPEED = frozenset(
     ("decoderecords", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix",
      "kafkaconsumer.polltimeoutms", "maxbytespertrigger", "maxfilespertrigger", "maxoffsetspertrigger",
-     "maxrecordsperpartition", "maxtriggerdelay", "minoffsetspertrigger", "minpartitions", "splitbytes", "strict",
-     "strictoptions")
+     "maxrecordsperpartition", "maxtriggerdelay", "minoffsetspertrigger", "minpartitions", "pushfilters", "reportpath",
+     "splitbytes", "strict", "strictoptions")
 )  # fmt: skip
 """Lower-case names of source options that do not change the rows of a run that succeeds."""
 _ONLY_FORM = frozenset(
@@ -31,10 +38,20 @@ _ONLY_FORM = frozenset(
      "target-file-size-bytes")
 )  # fmt: skip
 """Lower-case names of sink options that do not change which rows are written, nor their text."""
-_ONLY_AT_START = ("starting", "failondataloss")
-"""How the lower-case names of options begin that have no effect on a stream whose checkpoint has offsets."""
-_DEFAULTS = {"isolationlevel": "read_uncommitted", "includeheaders": "false", "includemetadata": "false"}
-"""Lower-case names of source options with a default, which may be named or left out."""
+_ONLY_AT_START = frozenset(
+    ("failondataloss", "startingoffsets", "startingoffsetsbytimestamp", "startingoffsetsbytimestampstrategy",
+     "startingtimestamp", "startingversion", "stream-from-timestamp")
+)  # fmt: skip
+"""Lower-case names of options that have no effect on a stream whose checkpoint has offsets."""
+_DEFAULTS = {"isolationlevel": "read_uncommitted", "includeheaders": "false", "includemetadata": "false",
+             "header": "true", "inferschema": "true"}  # fmt: skip
+"""The defaults of options, which may be named or left out, by lower-case names; the last two are those of CSV."""
+_TOPICS = "subscribe"
+_SECRET = re.compile(r"^(spark\.hadoop\.)?fs\.|password|passwd|secret|token|credential|access\.?key|account\.?key")
+"""Matches the lower-case names of options that may be secret, besides `kafka.*`."""
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/]*@")
+_EXCERPT, _CONTEXT = 160, 40
+"""The characters of a value that an error shows, and those of them before the first difference."""
 
 
 def identity(pipeline: Pipeline) -> PipelineIdentity:
@@ -43,7 +60,7 @@ def identity(pipeline: Pipeline) -> PipelineIdentity:
         "sources": [
             {
                 "name": source.name,
-                "uri": str(source.uri),
+                "uri": _recorded(source.uri, pipeline),
                 "options": _public(source.options),
                 "key": _decoding_content(source.key),
                 "value": _decoding_content(source.value),
@@ -54,7 +71,7 @@ def identity(pipeline: Pipeline) -> PipelineIdentity:
         "transform": pipeline.transform,
         "stream": pipeline.is_streaming,
         "sink": {
-            "uri": str(pipeline.sink.uri),
+            "uri": _recorded(pipeline.sink.uri, pipeline),
             "options": _public(pipeline.sink.options),
             "partition_by": list(pipeline.sink.partition_by),
             **({"merge_by": list(pipeline.sink.merge_by)} if pipeline.sink.merge_by else {}),
@@ -87,12 +104,58 @@ def _cluster_ids(clusters: Iterable[tuple[str, Cluster | None]]) -> dict[str, st
     return ids
 
 
+def _recorded(uri: Uri, pipeline: Pipeline) -> str:
+    return normal_uri(str(uri)) if pipeline.is_streaming else str(uri)
+
+
+def normal_uri(text: str) -> str:
+    """Return the URI of a source or sink with an absolute path, or with its topics in order."""
+    kind, colon, target = text.partition(":")
+    if kind == TOPIC:
+        target = _sorted_names(target)
+    elif kind not in (CONSOLE, ICEBERG):
+        target = storage.normal(target)
+    return kind + colon + target
+
+
+def _sorted_names(text: str) -> str:
+    return ",".join(sorted({name.strip() for name in text.split(",")}))
+
+
+def without_passwords(content: PipelineIdentity) -> PipelineIdentity:
+    """Return an identity without the passwords of its URLs."""
+    sources = [{**source, "uri": _without_password(source["uri"])} for source in content["sources"]]
+    sink = {**content["sink"], "uri": _without_password(content["sink"]["uri"])}
+    return {**content, "sources": sources, "sink": sink}
+
+
+def _without_password(uri: str) -> str:
+    return _PASSWORD.sub(r"\1@", uri)
+
+
+def normal_value(name: str, value: str) -> str:
+    """Return the value of an option (`name` in lower case) in the spelling in which it is compared."""
+    if value.lower() in ("true", "false"):
+        return value.lower()
+    if name == _TOPICS:
+        return _sorted_names(value)
+    if value.startswith("{"):
+        try:
+            return json.dumps(json.loads(value), sort_keys=True)
+        except ValueError:
+            return value
+    return value
+
+
+def _is_secret(name: str) -> bool:
+    """Return whether the value of an option (`name` in lower case) may be secret."""
+    if name in ISOLATION_OPTIONS:
+        return False
+    return name.startswith("kafka.") or _SECRET.search(name) is not None
+
+
 def _public(options: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in sorted(options.items())
-        if name.lower() in ISOLATION_OPTIONS or not name.lower().startswith("kafka.")
-    }
+    return {name: value for name, value in sorted(options.items()) if not _is_secret(name.lower())}
 
 
 def _decoding_content(decoding: Decoding | None) -> dict[str, str | None] | None:
@@ -105,50 +168,71 @@ def _decoding_content(decoding: Decoding | None) -> dict[str, str | None] | None
 def difference(before: PipelineIdentity, present: PipelineIdentity) -> str | None:
     """Describe the first difference between a recorded identity and the present one; None if there is none. Clusters
     are compared where both identities have them."""
-    old, new = dict(_parts(before)), dict(_parts(present))
-    for name in dict.fromkeys((*new, *old)):
-        if old.get(name) != new.get(name) and not (
-            name.startswith("cluster") and None in (old.get(name), new.get(name))
-        ):
-            return f"{name} is {_text(old.get(name))} there and {_text(new.get(name))} here"
+    old, new = _by_name(before), _by_name(present)
+    for key in dict.fromkeys((*new, *old)):
+        (_, before_value), (_, present_value) = old.get(key, ("", None)), new.get(key, ("", None))
+        if before_value == present_value or (key.startswith("cluster") and None in (before_value, present_value)):
+            continue
+        name = (new.get(key) or old[key])[0]
+        there, here = _excerpts(_text(before_value), _text(present_value))
+        return f"{name} is {there} there and {here} here"
     return None
 
 
+def _by_name(content: PipelineIdentity) -> dict[str, tuple[str, object]]:
+    """Return the names and values that are compared, by the names in lower case."""
+    return {name.lower(): (name, value) for name, value in _parts(content)}
+
+
 def _text(value: object) -> str:
-    return "not set" if value is None else str(value)
+    return "not set" if value is None else " ".join(str(value).split())
+
+
+def _excerpts(before: str, present: str) -> tuple[str, str]:
+    """Cut long texts so that both show where they begin to differ."""
+    if max(len(before), len(present)) <= _EXCERPT:
+        return before, present
+    start = max(len(os.path.commonprefix((before, present))) - _CONTEXT, 0)
+    return _excerpt(before, start), _excerpt(present, start)
+
+
+def _excerpt(text: str, start: int) -> str:
+    end = start + _EXCERPT
+    return ("..." if start else "") + text[start:end] + ("..." if end < len(text) else "")
 
 
 def _parts(content: PipelineIdentity) -> Iterator[tuple[str, object]]:
-    """Yield what is compared of an identity, by the names of options; in pipeline files sources have tables."""
+    """Yield what is compared of an identity, by the names of options; in pipeline files sources have tables. Schema
+    files of a stream may change with the records, as the schemas of a registry do."""
     clusters = content.get("clusters", {})
     for source in content["sources"]:
         prefix = "--" if source["name"] == INPUT else f"sources.{source['name']}."
-        yield f"{prefix}from", source["uri"]
+        yield f"{prefix}from", _without_password(normal_uri(source["uri"]))
         yield f"cluster of {prefix}from", clusters.get(source["name"])
         for part in ("key", "value"):
             decoding = source[part] or {}
             yield f"{prefix}{part}", decoding.get("format")
-            yield f"{prefix}{part}-schema", decoding.get("schema")
+            schema = None if content["stream"] else decoding.get("schema")
+            yield f"{prefix}{part}-schema", None if schema is None else storage.normal(schema)
             yield f"{prefix}{part}-message", decoding.get("message")
             yield f"{prefix}schema-registry of {part}s", decoding.get("registry")
-        yield from _options(f"{prefix}from-option ", source["options"], is_streaming=content["stream"])
+        left_out = (*_ONLY_SPEED, *(_ONLY_AT_START if content["stream"] else ()))
+        yield from _options(f"{prefix}from-option ", source["options"], left_out)
     yield "--sql", content["sql"]
     yield "--transform", content["transform"]
     yield "--stream", "set" if content["stream"] else None
     sink = content["sink"]
-    yield "--to", sink["uri"]
+    yield "--to", _without_password(normal_uri(sink["uri"]))
     yield "cluster of --to", clusters.get("")
-    for name, value in sink["options"].items():
-        if name.lower() not in _ONLY_FORM:
-            yield f"--to-option {name}", value
+    yield from _options("--to-option ", sink["options"], _ONLY_FORM)
     yield "--partition-by", ",".join(sink["partition_by"]) or None
     yield "--merge-by", ",".join(sink.get("merge_by", ())) or None
 
 
-def _options(prefix: str, options: Mapping[str, str], *, is_streaming: bool) -> Iterator[tuple[str, object]]:
+def _options(prefix: str, options: Mapping[str, str], left_out: Collection[str]) -> Iterator[tuple[str, object]]:
     for name, value in options.items():
         lower = "isolationlevel" if name.lower() in ISOLATION_OPTIONS else name.lower()
-        if lower in _ONLY_SPEED or (is_streaming and lower.startswith(_ONLY_AT_START)):
+        normal = normal_value(lower, value)
+        if lower in left_out or _is_secret(lower) or normal.lower() == _DEFAULTS.get(lower):
             continue
-        if value.lower() != _DEFAULTS.get(lower):
-            yield prefix + ("isolationLevel" if name.lower() in ISOLATION_OPTIONS else name), value
+        yield prefix + ("isolationLevel" if name.lower() in ISOLATION_OPTIONS else name), normal
