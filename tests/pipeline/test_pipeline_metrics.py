@@ -163,15 +163,15 @@ def test_reports_of_a_stream_belong_to_micro_batches_by_their_offsets(tmp_path: 
     for deletes in (False, True):
         directory = tmp_path / str(deletes)
         reports = SourceReports(str(directory), deletes=deletes)
-        assert reports.of_batch({}, {"t": {"0": 10}}) == []
+        assert reports.of_batch([({}, {"t": {"0": 10}})]) == []
         for partition, start in ((0, 0), (0, 10), (1, 0), (0, 5)):
             report = SplitReport("t", partition, "", start, start + 5, start_offset=start, records=start)
             write_report(str(directory), report)
-        found = reports.of_batch({}, {"t": {"0": 10}})
+        found = reports.of_batch([({}, {}), ({}, {"t": {"0": 10}})])  # another source comes first in the query
         assert [(report.partition, report.start_offset) for report in found] == [(0, 0), (0, 5)]
         assert len(list(directory.iterdir())) == (0 if deletes else 4)
         write_report(str(directory), SplitReport("t", 1, "", 5, 9, start_offset=5))
-        found = reports.of_batch({"t": {"0": 10}}, {"t": {"0": 15, "1": 9}})
+        found = reports.of_batch([({"t": {"0": 10}}, {"t": {"0": 15, "1": 9}})])
         assert [(report.partition, report.start_offset) for report in found] == [(0, 10), (1, 0), (1, 5)]
 
 

@@ -370,12 +370,14 @@ def _shown_metrics(spark: SparkSession, pipeline: Pipeline, reports: str) -> Abs
     return read_metrics(spark, description, names)
 
 
-def read_reported(source: Source, reports: str) -> SourceResult:
-    """Sum the reports of a Kafka source's readers into a SourceResult. For another source return one without counts.
-    Raises PipelineError if a report cannot be read."""
+def read_reported(
+    source: Source, reports: str, is_counted: Callable[[SplitReport], bool] = lambda _: True
+) -> SourceResult:
+    """Sum the reports of a Kafka source's readers for which `is_counted` is true into a SourceResult. For another
+    source return one without counts. Raises PipelineError if a report cannot be read."""
     if not source.uri.is_kafka:
         return SourceResult(source.name, str(source.uri))
-    splits = list(read_reports(reports_of(reports, source)))
+    splits = [*filter(is_counted, read_reports(reports_of(reports, source)))]
     damages = [asdict(damage) for split in splits for damage in split.damages]
     records = sum(split.records for split in splits)
     return SourceResult(source.name, str(source.uri), records, partition_rows(splits), damages)

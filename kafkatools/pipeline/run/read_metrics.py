@@ -130,7 +130,7 @@ def attempt(call: Callable[[], _Result]) -> _Result | None:
 
     try:
         return call()
-    except (Py4JError, PySparkException, PipelineError, AttributeError, TypeError, ValueError, OSError):
+    except (Py4JError, PySparkException, PipelineError, AttributeError, LookupError, TypeError, ValueError, OSError):
         _log.debug("no metrics of readers in Spark's UI", exc_info=True)
         return None
 

@@ -10,7 +10,7 @@ reported.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -40,6 +40,7 @@ from kafkatools.pipeline.run.batch import (
 from kafkatools.pipeline.run.checkpoint_identity import claim_checkpoint
 from kafkatools.pipeline.run.executors import is_local
 from kafkatools.pipeline.run.read_metrics import is_shown
+from kafkatools.pipeline.run.reports import SplitReport
 from kafkatools.pipeline.run.session import is_connected, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, Pipeline, Sink, Source
 from kafkatools.pipeline.run.stream_metrics import SourceReports, StreamMetrics
@@ -93,16 +94,14 @@ def run_stream(
             stop: KeyboardInterrupt | None = None
             try:
                 for batches in _counted(streaming_query, counts, broken_pipes):
-                    if metrics is not None:
-                        for batch in batches:
-                            metrics.add_batch(batch, _source_offsets(batch))
+                    _show_batches(metrics, batches)
                     if callbacks is not None:
                         callbacks.on_rows_read(counts.read)
                         _tell_of_values(pipeline, counts, callbacks.tell)
             except KeyboardInterrupt as interrupt:
                 stop = interrupt
                 streaming_query.stop()
-                counts.update(streaming_query)
+                _show_batches(metrics, counts.update(streaming_query))
             sources = [_source_result(opening, source, counts) for source in pipeline.sources]
             files = None
             if directory is not None and directory.is_visible:
@@ -127,6 +126,12 @@ def _metrics_of(spark: SparkSession, pipeline: Pipeline, reports: str) -> Stream
     }
     names = ", ".join(str(source.uri) for source in pipeline.sources)
     return StreamMetrics(spark, f"kt pipeline: {names} to {pipeline.sink.uri}", sources)
+
+
+def _show_batches(metrics: StreamMetrics | None, batches: Iterable[TriggerProgress]) -> None:
+    if metrics is not None:
+        for batch in batches:
+            metrics.add_batch(batch, _source_offsets(batch))
 
 
 def committed_files(spark: SparkSession, directory: Directory) -> list[SinkFile]:
@@ -230,8 +235,7 @@ def _counted(
     streaming_query: StreamingQuery, counts: _Counts, broken_pipes: list[BrokenPipeError]
 ) -> Iterator[list[TriggerProgress]]:
     """Update the counts twice a second and yield the progress of the micro-batches that have ended, until the query
-    ends. Raises the exception that ended the
-    query; KeyboardInterrupt or BrokenPipeError if that was the cause."""
+    ends. Raises the exception that ended the query; KeyboardInterrupt or BrokenPipeError if that was the cause."""
     ended = False
     while not ended:
         try:
@@ -266,16 +270,20 @@ def _tell_of_values(pipeline: Pipeline, counts: _Counts, tell: Callable[[str], o
 
 
 def progress_since(streaming_query: StreamingQuery, timestamp: str) -> list[TriggerProgress]:
-    """Return the query's progress of the triggers after the one that began at `timestamp`, oldest first. A trigger
-    begins after the end of the one before. From the JVM of this process only these are fetched: a long stream has
-    thousands."""
+    """Return the query's progress of the triggers after the one that began at `timestamp`, oldest first. Timestamps are
+    compared for equality only, since the clock may be set back. From the JVM of this process only the progress after
+    it is fetched: a long stream has thousands."""
+    found: list[TriggerProgress] = []
     if is_connected(streaming_query):
-        recent = [json.loads(progress.json) for progress in streaming_query.recentProgress]
-        return [progress for progress in recent if progress["timestamp"] > timestamp]
-    found = []
+        for progress in reversed(streaming_query.recentProgress):
+            content = json.loads(progress.json)
+            if content["timestamp"] == timestamp:
+                break
+            found.append(content)
+        return found[::-1]
     kept = streaming_query._jsq.recentProgress()
     for at in reversed(range(len(kept))):
-        if kept[at].timestamp() <= timestamp:
+        if kept[at].timestamp() == timestamp:
             break
         found.append(json.loads(kept[at].json()))
     return found[::-1]
@@ -283,7 +291,7 @@ def progress_since(streaming_query: StreamingQuery, timestamp: str) -> list[Trig
 
 class _Counts:
     """Sums of Spark's progress over micro-batches: rows written, rows read, metrics and offset ranges. A batch counts
-    once; a batch that read no rows is left out."""
+    once; a batch that read no rows is left out, except in `ends`: the end offsets of all partitions."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -292,6 +300,7 @@ class _Counts:
         self.offsets: list[tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]] = []
         self.read_of: list[int] = []
         self.told: set[str] = set()
+        self.ends: SourceOffsets = {}
         self._newest = ""  # the timestamp of the newest progress that was seen
 
     def update(self, streaming_query: StreamingQuery) -> list[TriggerProgress]:
@@ -299,6 +308,9 @@ class _Counts:
         added = []
         for batch in progress_since(streaming_query, self._newest):
             self._newest = batch["timestamp"]
+            for _, end in _source_offsets(batch):
+                for topic, partitions in end.items():
+                    self.ends.setdefault(topic, {}).update(partitions)
             rows = sum(int(source["numInputRows"]) for source in batch["sources"])  # Spark Connect has no sum
             if rows:
                 self.read += rows
@@ -352,7 +364,14 @@ def _offsets(value: JsonValue) -> dict[str, dict[str, int]]:
 def _source_result(opening: Opening, source: Source, counts: _Counts) -> SourceResult:
     at = opening.pipeline.sources.index(source)
     metrics = counts.metrics.get(f"kt_{source.name}", {})
-    result = read_reported(source, opening.reports)
+    has_end = opening.pipeline.trigger == AVAILABLE_NOW
+
+    def is_counted(report: SplitReport) -> bool:
+        """Return whether the report is one of a micro-batch that has ended. Ctrl-C leaves reports of a batch that will
+        be read again; those of a stream without end are for Spark's UI, and not all of them are there."""
+        return has_end and report.start_offset < counts.ends.get(report.topic, {}).get(str(report.partition), 0)
+
+    result = read_reported(source, opening.reports, is_counted)
     result.records = counts.read_of[at] if at < len(counts.read_of) else 0
     if source.uri.is_kafka and not result.partitions and at < len(counts.offsets):
         result.partitions = partition_progress(*counts.offsets[at])

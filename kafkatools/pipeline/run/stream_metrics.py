@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BatchRanges = Sequence[tuple[SourceOffsets, SourceOffsets]]
-"""The start and end of a micro-batch for each source."""
+"""The start and end of a micro-batch for each of Spark's sources."""
 
 _MAX_WAITING = 10_000
 """Reports of a source that wait for the progress of their micro-batch, at most: those of a batch that fails stay."""
@@ -36,8 +36,9 @@ class SourceReports:
         self._deletes = deletes
         self._waiting: list[SplitReport] = []
 
-    def of_batch(self, start: SourceOffsets, end: SourceOffsets) -> list[SplitReport]:
-        """Return the reports of the micro-batch that reads from `start` to `end`. A partition that `start` lacks is
+    def of_batch(self, ranges: BatchRanges) -> list[SplitReport]:
+        """Return the reports of the micro-batch that reads these ranges. All ranges are compared: Spark has a source
+        for each use in the query, in the order of the query, not of the pipeline. A partition that a start lacks is
         read from its first offset. Raises PipelineError if a report cannot be read."""
         arrived = list(self._new.reports())
         if self._deletes:
@@ -46,12 +47,15 @@ class SourceReports:
                 self._new.forget(self._directory, report.name)
         found, waiting = list[SplitReport](), list[SplitReport]()
         for report in [*self._waiting, *arrived]:
-            partition = str(report.partition)
-            first = start.get(report.topic, {}).get(partition, 0)
-            is_inside = first <= report.start_offset < end.get(report.topic, {}).get(partition, 0)
+            is_inside = any(_includes(start, end, report) for start, end in ranges)
             (found if is_inside else waiting).append(report)
         self._waiting = waiting[-_MAX_WAITING:]
         return found
+
+
+def _includes(start: SourceOffsets, end: SourceOffsets, report: SplitReport) -> bool:
+    topic, partition = report.topic, str(report.partition)
+    return start.get(topic, {}).get(partition, 0) <= report.start_offset < end.get(topic, {}).get(partition, 0)
 
 
 class StreamMetrics:
@@ -65,14 +69,12 @@ class StreamMetrics:
 
     def add_batch(self, progress: TriggerProgress, offsets: BatchRanges) -> None:
         """Post the entry of a micro-batch that has ended. `progress` is Spark's, `offsets` has the start and end of
-        each source."""
+        each of Spark's sources."""
         attempt(lambda: self._add(progress, offsets))
 
     def _add(self, progress: TriggerProgress, offsets: BatchRanges) -> None:
         sums = {
-            name: sums_of(reports.of_batch(*source_offsets))
-            for (name, reports), source_offsets in zip(self._sources.items(), offsets, strict=True)
-            if reports is not None
+            name: sums_of(reports.of_batch(offsets)) for name, reports in self._sources.items() if reports is not None
         }
         if not sums:
             return

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kafkatools.pipeline.run.batch import Opening
+from kafkatools.pipeline.run.reports import SplitReport, write_report
 from kafkatools.pipeline.run.spec import pipeline_from
-from kafkatools.pipeline.run.stream import _Counts, _offsets, _tell_of_values
+from kafkatools.pipeline.run.stream import _Counts, _offsets, _source_result, _tell_of_values
 from kafkatools.pipeline.sources.live.offsets import with_beginning
 
 START, END = {"orders": {"0": 3, "1": 0}}, {"orders": {"0": 9, "1": 4}}
@@ -56,6 +59,34 @@ def test_the_progress_of_a_trigger_is_read_once() -> None:
     assert [batch["batchId"] for batch in counts.update(query)] == [3]
     assert (counts.read, counts.offsets) == (12, [({}, {"t": {"0": 3}})])
     assert [progress.reads for progress in kept] == [1, 1, 1]
+
+
+def test_no_progress_is_left_out_after_the_clock_was_set_back() -> None:
+    kept = [KeptProgress(number, 1) for number in (50, 51)]
+    query: Any = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: kept))
+    counts = _Counts()
+    counts.update(query)
+    kept += [KeptProgress(number, 1) for number in (10, 11)]
+    assert [batch["batchId"] for batch in counts.update(query)] == [10, 11]
+    assert counts.update(query) == []
+
+
+@pytest.mark.parametrize(("trigger", "ranges"), [("available-now", [(0, 5)]), ("1", [(None, 5)])])
+def test_a_micro_batch_that_ctrl_c_interrupts_is_not_in_the_result(
+    tmp_path: pathlib.Path, trigger: str, ranges: list[Any]
+) -> None:
+    values = {"from": "topic:t", "to": "json:/o", "stream": True, "checkpoint": "/c", "trigger": trigger}
+    pipeline = pipeline_from(values, {})
+    counts = _Counts()
+    query: Any = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: [KeptProgress(5, 5)]))
+    counts.update(query)
+    for start in (0, 5):
+        report = SplitReport("t", 0, "", start, start + 5, start_offset=start, end_offset=start + 5, records=5)
+        write_report(str(tmp_path / "input"), report)
+    spark: Any = None
+    result = _source_result(Opening(spark, pipeline, str(tmp_path)), pipeline.sources[0], counts)
+    assert result.records == 5
+    assert [(partition["start_offset"], partition["end_offset"]) for partition in result.partitions] == ranges
 
 
 def test_bad_values_and_those_with_more_fields_are_told_once_each() -> None:
