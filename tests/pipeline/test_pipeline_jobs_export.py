@@ -113,7 +113,7 @@ def test_a_run_that_is_killed_anywhere_goes_on(
     assert (again.rows, again.rounds, again.files) == (0, 0, 0)
     with pytest.raises(PipelineError, match="is an export with format parquet, not csv"):
         run_export(spark, Export(export.source, Uri("csv", str(out))))
-    options = {**export.options, "isolationLevel": "read_uncommitted"}
+    options = {**export.options, "isolationLevel": "read_committed"}
     with pytest.raises(PipelineError, match="is an export with isolationlevel"):
         run_export(spark, replace(export, options=options))
     (out / STATE).unlink()
@@ -168,6 +168,26 @@ def test_options_that_change_rows_or_columns_belong_to_an_export() -> None:
     of_earlier_version = {name: value for name, value in recorded.items() if name not in ("includemetadata", "table")}
     ensure_same_export(replace(export, options={"includeMetadata": "true"}), of_earlier_version)
     ensure_same_export(export, {**recorded, "includeheaders": "false"})
+
+
+@pytest.mark.parametrize(
+    ("before", "present"),
+    [
+        ({"options": {"isolationLevel": "read_committed"}}, {"options": {"kafka.isolation.level": "read_committed"}}),
+        ({}, {"options": {"isolationLevel": "read_uncommitted"}}),
+        ({"options": {"subscribe": "b,a"}}, {"options": {"subscribe": "a, b"}}),
+        ({"options": {"assign": '{"a":[0],"b":[1]}'}}, {"options": {"assign": '{"b": [1], "a": [0]}'}}),
+        ({"source": Uri("log", "/log")}, {"source": Uri("log", "/log/")}),
+        ({"source": Uri("log", "log")}, {"source": Uri("log", "./log")}),
+        ({"source": Uri("topic", "a,b")}, {"source": Uri("topic", "b,a")}),
+        ({}, {"is_text": True}),
+        ({}, {"sink_options": {"header": "true"}}),
+        ({"sink_options": {"sep": ";"}}, {"sink_options": {"delimiter": ";"}}),
+    ],
+)
+def test_two_spellings_of_one_export_are_equal(before: Any, present: Any) -> None:
+    export = Export(Uri("topic", "a"), Uri("csv", "/out"))
+    ensure_same_export(replace(export, **present), export_identity(replace(export, **before)))
 
 
 def test_an_end_before_the_exported_one_is_an_error() -> None:

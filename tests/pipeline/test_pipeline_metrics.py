@@ -20,7 +20,7 @@ from kafkatools.pipeline.run.read_metrics import NewReports
 from kafkatools.pipeline.run.reports import CHECKSUM, Damage, SplitReport, write_report
 from kafkatools.pipeline.run.session import register
 from kafkatools.pipeline.run.spec import pipeline_from
-from kafkatools.pipeline.run.stream_metrics import SourceReports
+from kafkatools.pipeline.run.stream_metrics import SourceReports, StreamMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,6 +173,12 @@ def test_reports_of_a_stream_belong_to_micro_batches_by_their_offsets(tmp_path: 
         write_report(str(directory), SplitReport("t", 1, "", 5, 9, start_offset=5))
         found = reports.of_batch([({"t": {"0": 10}}, {"t": {"0": 15, "1": 9}})])
         assert [(report.partition, report.start_offset) for report in found] == [(0, 10), (1, 0), (1, 5)]
+
+
+def test_a_progress_without_a_field_costs_only_the_entry(tmp_path: pathlib.Path) -> None:
+    spark: Any = None
+    metrics = StreamMetrics(spark, "s", {"t": SourceReports(str(tmp_path / "reports"), deletes=True)})
+    metrics.add_batch({}, [])
 
 
 def test_reports_change_neither_what_damage_does_nor_what_is_decoded() -> None:

@@ -12,11 +12,12 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.offsets import Ranges
+from kafkatools.pipeline.run.identity import normal_uri, normal_value
 from kafkatools.pipeline.run.manifest import write_whole
 from kafkatools.pipeline.storage import join, local_path, read_bytes
 from kafkatools.pipeline.uris import Cluster, Uri, path_of
@@ -42,6 +43,9 @@ _FORM_OPTIONS = (
     "locale", "nullValue", "quote", "quoteAll", "sep", "timeZone", "timestampFormat", "timestampNTZFormat",
 )  # fmt: skip
 """Options of Spark's CSV and JSON writers that determine how rows are written."""
+_SYNONYMS = {"delimiter": "sep", "charset": "encoding"}
+_DEFAULTS = ("", "false", "read_uncommitted")
+"""Values of the options in _SELECTION_OPTIONS that are the same as none."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +98,33 @@ def export_identity(export: Export) -> dict[str, object]:
 
 def ensure_same_export(export: Export, recorded: Mapping[str, object]) -> None:
     """Raise PipelineError if a recorded identity is that of another export. What it lacks, since an earlier version
-    wrote it, is not compared."""
-    for name, value in export_identity(export).items():
-        before = recorded.get(name, value)
-        if name == "includeheaders" and before == "false":  # as earlier versions recorded it
-            before = None
-        if before != value:
+    wrote it, is not compared, nor are spellings of one value."""
+    present = export_identity(export)
+    before = _normal_identity({**present, **recorded})
+    for name, value in _normal_identity(present).items():
+        if before[name] != value:
             raise PipelineError(
-                f"{export.sink} is an export with {name} {before}, not {value}; export into a new place, or "
+                f"{export.sink} is an export with {name} {before[name]}, not {value}; export into a new place, or "
                 "repeat the earlier options"
             )
+
+
+def _normal_identity(content: Mapping[str, Any]) -> dict[str, object]:
+    """Return an identity in the spelling in which it is compared: a default is None."""
+    is_csv = content["format"] == "csv"
+    selection = {**content, "isolationlevel": content["isolationlevel"] or content["kafka.isolation.level"]}
+    options = {name: normal_value(name, selection[name] or "") for name in _SELECTION_OPTIONS}
+    form = {_SYNONYMS.get(name, name): value for name, value in content["to-option"].items()}
+    if is_csv and form.get("header", "").lower() == "true":
+        del form["header"]
+    return {
+        **content,
+        **{name: None if value in _DEFAULTS else value for name, value in options.items()},
+        "kafka.isolation.level": None,
+        "source": normal_uri(content["source"]),
+        "text": content["text"] or is_csv,
+        "to-option": form,
+    }
 
 
 def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
