@@ -224,12 +224,13 @@ def plain_errors() -> Iterator[None]:
 def reports_directory(pipeline: Pipeline) -> Iterator[str]:
     """Yield a directory for the readers' reports, below --report-path or temporary on this machine; delete it at the
     end. Below a remote URL the directory is only named here: the readers create it. Raises PipelineError if a local
-    --report-path does not exist, or a remote one cannot be deleted."""
+    --report-path does not exist, or a remote one cannot be deleted. A local one stays if a task that Ctrl-C or an error
+    has not ended yet writes into it while it is deleted."""
     if pipeline.report_path is None or (path := local_path(pipeline.report_path)) is not None:
         parent = None if pipeline.report_path is None else path
         if parent is not None and not os.path.isdir(parent):
             raise PipelineError(f"--report-path {parent}: there is no such directory")
-        with tempfile.TemporaryDirectory(prefix="kt-pipeline-", dir=parent) as directory:
+        with tempfile.TemporaryDirectory(prefix="kt-pipeline-", dir=parent, ignore_cleanup_errors=True) as directory:
             yield directory
         return
     url = f"{pipeline.report_path.rstrip('/')}/kt-pipeline-{uuid.uuid4().hex}"

@@ -130,7 +130,8 @@ def _table_reports(spark: SparkSession) -> Iterator[TableReports | None]:
     if not is_shown(spark) or not is_local(spark.sparkContext):
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="kt-pipeline-") as directory:
+    # LIMIT leaves tasks that write reports while the directory is deleted.
+    with tempfile.TemporaryDirectory(prefix="kt-pipeline-", ignore_cleanup_errors=True) as directory:
         yield TableReports(directory)
 
 
