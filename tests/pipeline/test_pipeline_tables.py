@@ -213,10 +213,16 @@ def test_a_run_that_was_killed_before_its_commit_is_resumed(table: str, place: P
     uri, manifest = place.table(table, "cut"), place.directory / f"{topic}.json"
     place.send(topic, ("a", "1"))
     words = ("run", "--from", f"topic:{topic}", "--to", uri, "--manifest", str(manifest), "--resume")
+    journal = pathlib.Path(f"{manifest}.journal")
+    journal.write_text(json.dumps({"writing": uri, "version": None}))
+    if table.startswith("delta:"):
+        uncommitted = pathlib.Path(uri.removeprefix("delta:")) / "part-00000-of-a-killed-task.snappy.parquet"
+        uncommitted.parent.mkdir(parents=True)
+        uncommitted.write_bytes(b"PAR1")
     place.kt(*words)
+    assert place.rows(uri, "CAST(value AS STRING)") == [["1"]] and not journal.exists()
     version = json.loads(manifest.read_text())["sink"]["version"]
     place.send(topic, ("b", "2"))
-    journal = pathlib.Path(f"{manifest}.journal")
     journal.write_text(json.dumps({"writing": uri, "version": version}))
     place.kt(*words)
     assert place.rows(uri, "CAST(value AS STRING)") == [["1"], ["2"]]

@@ -503,11 +503,12 @@ def load_function(spec: str) -> Callable[..., object]:
 # -- Sink --
 
 
-def sink_mode(spark: SparkSession, sink: Sink) -> tuple[str, bool]:
-    """Return the save mode for the sink and whether the sink has content (False for a topic or the console). Raises
-    PipelineError if the mode forbids writing."""
+def sink_mode(spark: SparkSession, sink: Sink, *, may_have_leftovers: bool = False) -> tuple[str, bool]:
+    """Return the save mode for the sink and whether the sink has content (False for a topic or the console). Files in
+    the directory of a Delta table that does not exist are content, unless they may be those of an interrupted run.
+    Raises PipelineError if the mode forbids writing."""
     uri = sink.uri
-    if uri.kind == uris.ICEBERG:
+    if uri.kind == uris.ICEBERG or (uri.kind == uris.DELTA and may_have_leftovers):
         try:
             has_content = table_exists(spark, uri)
         except Exception as error:

@@ -79,7 +79,7 @@ def run_recorded(
         path = pipeline.manifest
         assert path is not None
         records.ensure_writable(path)
-        _settle_journal(spark, pipeline, path, tell)
+        may_have_leftovers = _settle_journal(spark, pipeline, path, tell)
         before = records.read_manifest(path) if pipeline.resume else None
         present = identity_with_clusters(pipeline)
         recording = Recording(path, present, before, clock, clock.wall_ms())
@@ -89,7 +89,7 @@ def run_recorded(
             if not any(source.uri.is_kafka for source in pipeline.sources):
                 return RunResult([], str(pipeline.sink.uri), is_skipped=True)
             pipeline = _remaining_pipeline(pipeline, before)
-        mode, has_content = sink_mode(spark, pipeline.sink)
+        mode, has_content = sink_mode(spark, pipeline.sink, may_have_leftovers=may_have_leftovers)
         if mode == "ignore" and has_content:
             return RunResult([], str(pipeline.sink.uri), is_skipped=True)
         if pipeline.sink.uri.is_file and Directory(spark, uris.path_of(pipeline.sink.uri)).can_move:
@@ -176,13 +176,14 @@ def _finish(directory: Directory, manifest: str, journal: Journal) -> None:
     records.delete_journal(manifest)
 
 
-def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str, tell: Tell) -> None:
+def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str, tell: Tell) -> bool:
     """Complete an interrupted run from its journal, with --resume. Without a journal, and if the run left its table as
-    it was, there is nothing to complete. Raises PipelineError without --resume if the rows of the run are written, and
-    if the sink may hold rows of the run."""
+    it was, there is nothing to complete. Return whether the run was to create its table and did not: a directory may
+    have files that no commit names. The journal then stays until the next run begins to write. Raises PipelineError
+    without --resume if the rows of the run are written, and if the sink may hold rows of the run."""
     journal = records.read_journal(path)
     if journal is None:
-        return
+        return False
     journal_path = records.journal_path(path)
     if "streaming" in journal:
         raise PipelineError(
@@ -198,8 +199,10 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str, tell: Te
             )
         if journal["version"] == (version := _version_if_any(spark, uri)):
             tell(f"{journal_path}: a run was interrupted before it changed {uri}; its rows are written now")
+            if version is None:
+                return True
             records.delete_journal(path)
-            return
+            return False
         raise PipelineError(
             f"{journal_path}: a run was interrupted while writing to {uri}, whose version has changed since, from "
             f"{journal['version']} to {version}: if the new version has the rows of the run, they would be written "
@@ -209,6 +212,7 @@ def _settle_journal(spark: SparkSession, pipeline: Pipeline, path: str, tell: Te
         raise PipelineError(f"{journal_path}: a run was interrupted after its rows were written; --resume completes it")
     tell(f"{journal_path}: completing a run that was interrupted after its rows were written")
     _finish(Directory(spark, journal["directory"]), path, journal)
+    return False
 
 
 # -- Other sinks --
