@@ -265,7 +265,7 @@ def open_table(opening: Opening, source: Source) -> Table:
     if source.uri.is_kafka and (not pipeline.is_streaming or pipeline.trigger == AVAILABLE_NOW):
         options["reportPath"] = reports_of(opening.reports, source)
     elif source.uri.is_kafka and opening.has_stream_reports:
-        options = with_reports(options, reports_of(opening.reports, source))
+        options = {"requireReports": "false", **with_reports(options, reports_of(opening.reports, source))}
     schema = None
     is_records = "table" not in {name.lower() for name in options}
     if source.uri.is_kafka and is_records and opening.needs is not None:

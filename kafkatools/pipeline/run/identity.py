@@ -30,7 +30,7 @@ _ONLY_SPEED = frozenset(
     ("decoderecords", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix",
      "kafkaconsumer.polltimeoutms", "maxbytespertrigger", "maxfilespertrigger", "maxoffsetspertrigger",
      "maxrecordsperpartition", "maxtriggerdelay", "minoffsetspertrigger", "minpartitions", "pushfilters", "reportpath",
-     "splitbytes", "strict", "strictoptions")
+     "requirereports", "splitbytes", "strict", "strictoptions")
 )  # fmt: skip
 """Lower-case names of source options that do not change the rows of a run that succeeds."""
 _ONLY_FORM = frozenset(

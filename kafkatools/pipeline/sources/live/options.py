@@ -48,7 +48,7 @@ COMMON_NAMES = (
 
 _NAMES = (
     *COMMON_NAMES, *_ONLY_STREAM, "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs", "maxRecordsPerPartition",
+    "kafkaConsumer.pollTimeoutMs", "maxRecordsPerPartition", "requireReports",
 )  # fmt: skip
 _NO_GROUP = "the source reads without a consumer group"
 _BY_LOWER = {name.lower(): name for name in _NAMES}
@@ -114,6 +114,7 @@ class SourceOptions:
     fetch_retries: int = 3
     retry_interval_ms: int = 1000
     report_path: str | None = None
+    requires_reports: bool = True
     is_strict: bool = True
     decodes_records: bool = True
     bounds: RecordBounds = RecordBounds()
@@ -173,6 +174,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         fetch_retries=_fetch_retries(values),
         retry_interval_ms=values.duration_ms("fetchOffset.retryIntervalMs", 1000),
         report_path=values.text("reportPath"),
+        requires_reports=values.boolean("requireReports", True),
         # without a report, damage would go unnoticed
         is_strict=not values.has("reportPath") or values.boolean("strict", False),
         decodes_records=values.boolean("decodeRecords", values.boolean("strict", False)),

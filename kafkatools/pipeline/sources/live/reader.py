@@ -88,7 +88,7 @@ class Task(NamedTuple):
 def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an offset range as pyarrow.RecordBatches, then write its report if reportPath is set. Offsets
     deleted meanwhile are skipped with a warning if failOnDataLoss is false. Raises PipelineError for them otherwise,
-    for a failed fetch, and for damage if strict."""
+    for a failed fetch, for damage if strict, and for a report that cannot be written unless requireReports is false."""
     report = SplitReport(
         split.topic, split.partition, "", split.start, split.end, start_offset=split.start, end_offset=split.end
     )
@@ -106,8 +106,14 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
     except KafkaError as error:
         hint = unreachable_brokers_hint(error, task.options.settings)
         raise PipelineError(f"{split.topic}-{split.partition}: {error}{hint}") from error
-    if task.options.report_path is not None:
+    if task.options.report_path is None:
+        return
+    try:
         write_report(task.options.report_path, report)
+    except PipelineError as error:
+        if task.options.requires_reports:
+            raise
+        _log.warning("%s", error)
 
 
 def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[pa.RecordBatch]:
