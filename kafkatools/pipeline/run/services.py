@@ -1,17 +1,17 @@
 """Report brokers, schema registries and object stores that do not answer while a pipeline runs: readers and sinks wait
 for them silently.
 
-A thread of the driver's process asks each service every two seconds, with connections of its own, so it is the same on
-every cluster and in every job. It knows whether a service answers the driver, not whether a task waits for it. Brokers
-are asked for their API versions, with the pipeline's own settings; any HTTP response of a registry or an object store
-is an answer.
+A thread of the driver's process for each service asks it every two seconds, with connections of its own, so it is the
+same on every cluster and in every job, and a service that hangs does not delay the report of another. It knows whether
+a service answers the driver, not whether a task waits for it. Brokers are asked for their API versions, with the
+pipeline's own settings; any HTTP response of a registry or an object store is an answer.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import HTTPException
 from ssl import SSLError
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -226,36 +226,36 @@ def _endpoints(pipeline: Pipeline, hadoop: Callable[[str], str | None], environ:
 def outage_notices(
     watched: Sequence[WatchedService], tell: Callable[[str], object], clock: Clock | None = None
 ) -> Iterator[None]:
-    """Call `tell` with a line, on another thread, while a service does not answer within this context."""
-    if not watched:
-        yield
-        return
+    """Call `tell` with a line, on the thread of a service, while the service does not answer within this context."""
     over = threading.Event()
-    arguments = (watched, tell, over, clock or SystemClock())
-    thread = threading.Thread(target=_watch, args=arguments, name="pipeline-services", daemon=True)
-    thread.start()
+    threads = [
+        threading.Thread(
+            target=_watch, args=(service, tell, over, clock or SystemClock()), name="pipeline-service", daemon=True
+        )
+        for service in watched
+    ]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         over.set()
         for service, _ in watched:
             service.interrupt()
-        thread.join(_JOIN_S)
+        for thread in threads:
+            thread.join(_JOIN_S)
 
 
-def _watch(
-    watched: Iterable[WatchedService], tell: Callable[[str], object], over: threading.Event, clock: Clock
-) -> None:
-    timed = [(*service, WaitTimer(_FIRST_MS, _AGAIN_MS)) for service in watched]
+def _watch(watched: WatchedService, tell: Callable[[str], object], over: threading.Event, clock: Clock) -> None:
+    service, advice = watched
+    timer = WaitTimer(_FIRST_MS, _AGAIN_MS)
     try:
         while not over.wait(POLL_S):
-            for service, advice, timer in timed:
-                asked_ms = clock.now_ms()
-                unavailable = service.unavailable()
-                if over.is_set():
-                    break
-                for line in outage_lines(timer, unavailable, asked_ms, clock.now_ms(), advice):
-                    tell(line)
+            asked_ms = clock.now_ms()
+            unavailable = service.unavailable()
+            if over.is_set():
+                return
+            for line in outage_lines(timer, unavailable, asked_ms, clock.now_ms(), advice):
+                tell(line)
     finally:
-        for service, _, _ in timed:
-            service.close()
+        service.close()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from typing import Any
 
 import pytest
@@ -111,6 +112,31 @@ def test_lines_are_printed_within_the_context(monkeypatch: pytest.MonkeyPatch) -
         eventually(lambda: len(lines) == 2)
     assert lines[0] == "Waiting for broker b:1 for 8 s: gone; advice", "since the first request without an answer"
     assert service.is_closed
+
+
+def test_a_service_that_hangs_does_not_delay_the_report_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "POLL_S", 0.01)
+    clock, over = ManualClock(), threading.Event()
+
+    class Hanging:
+        def unavailable(self) -> dict[str, str]:
+            over.wait()
+            return {}
+
+        def interrupt(self) -> None:
+            over.set()
+
+        def close(self) -> None:
+            pass
+
+    class Refusing(Hanging):
+        def unavailable(self) -> dict[str, str]:
+            clock.advance_ms(4000)
+            return {"Broker b:1": "gone"}
+
+    lines: list[str] = []
+    with outage_notices([WatchedService(Hanging(), ""), WatchedService(Refusing(), "advice")], lines.append, clock):
+        eventually(lambda: bool(lines), 20)
 
 
 def test_the_services_of_a_pipeline() -> None:
