@@ -34,7 +34,7 @@ ManifestContent = dict[str, Any]
 # not a directory of files has only `writing`: the URI of the sink that may hold part of the rows; a table also has
 # `version`: the one before the run, None if there was no table. A running stream has `streaming`, the URI of its sink,
 # `checkpoint`, `pipeline`, its identity, `topic_ids`, by source and topic, `batch`, the number of the last micro-batch
-# that the manifest has (-1: none), `starts`, the offsets of each source after it (None while unknown), `files`, the
+# that the manifest has (-1: none), `starts`, the offsets after it by source (None while unknown), `files`, the
 # files of the sink by then (None if it has none), `runs`, that of the manifest by then (0 without one), and
 # `started_ms`.
 Journal = dict[str, Any]

@@ -138,6 +138,33 @@ def test_a_stream_that_goes_on_does_not_look_at_where_it_began(topic: Topic) -> 
     assert ranges(reader, end, after) == [(0, 3, 5)]
 
 
+def test_offsets_have_the_name_of_their_source(topic: Topic) -> None:
+    name: dict[str, Any] = {"$source orders": {}}
+    topic.add(p0=5)
+    reader = topic.reader(sourceName="orders", maxOffsetsPerTrigger="2")
+    start = reader.initialOffset()
+    assert start == {**topic.at(0, 0), **name}
+    first = reader.latestOffset(through_spark(start), None)
+    assert first == {**topic.at(2, 0), **name, BEGAN: start}
+    assert ranges(reader, start, first) == [(0, 0, 2)]
+    second = reader.latestOffset(through_spark(first), None)
+    assert second == {**topic.at(4, 0), **name}
+    assert ranges(reader, first, second) == [(0, 2, 4)]
+
+
+def test_a_checkpoint_without_the_name_of_the_source_goes_on(topic: Topic) -> None:
+    name: dict[str, Any] = {"$source orders": {}}
+    topic.add(p0=5)
+    reader = topic.reader(sourceName="orders")
+    assert reader.latestOffset(topic.at(5, 0), None) == topic.at(5, 0), "nothing to read: not another offset"
+    end = reader.latestOffset(topic.at(3, 0), None)
+    assert end == {**topic.at(5, 0), **name}
+    assert ranges(reader, topic.at(3, 0), end) == [(0, 3, 5)]
+    again = topic.reader(sourceName="orders")
+    first = {**topic.at(3, 0), BEGAN: topic.at(1, 0)}  # planned by an earlier version, and not committed
+    assert ranges(again, again.initialOffset(), first) == [(0, 1, 3)]
+
+
 def test_without_being_told_where_it_is_the_stream_follows_what_was_planned(topic: Topic) -> None:
     topic.add(p0=5)
     reader = topic.reader(maxOffsetsPerTrigger="2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -375,6 +376,71 @@ def test_the_manifest_of_a_stream_that_was_killed_is_completed_at_its_next_start
     place.kt("pipeline", "verify", name)
     if kind == "json":
         assert sum(file["rows"] for file in content["sink"]["files"]) == 45
+
+
+def test_a_stream_of_several_sources_counts_each_one_whatever_the_order_of_its_query(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark lists the sources in the order of the query, and one that the query uses twice two times."""
+    from kafkatools.pipeline.run.recorded_stream import _Recorder
+
+    class Killed(BaseException):
+        """Stands for the end of the process."""
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    def records() -> dict[str, tuple[int, set[str], int]]:
+        return {
+            source["name"]: (
+                source["records"],
+                {row["topic"] for row in source["partitions"]},
+                sum(row["records"] for row in source["partitions"]),
+            )
+            for source in place.manifest("several.json")["sources"]
+        }
+
+    orders, users = place.topic("several-orders"), place.topic("several-users")
+    options = 'from-option = {startingOffsets = "earliest"}'
+    (place.directory / "several.toml").write_text(
+        f"""
+        sql = "SELECT key FROM users UNION ALL SELECT key FROM orders UNION ALL SELECT value AS key FROM users"
+        [sources.orders]
+        from = "topic:{orders}"
+        {options}
+        [sources.users]
+        from = "topic:{users}"
+        {options}
+        """
+    )
+    words = (
+        "pipeline", "run", "several.toml", "--to", "json:several", "--stream", "--checkpoint", "several-state",
+        "--trigger", "available-now", "--manifest", "several.json",
+    )  # fmt: skip
+    place.send(orders, 0, 30)
+    place.send(users, 0, 12)
+    with monkeypatch.context() as patched:
+        patched.setattr(_Recorder, "end", killed)
+        with pytest.raises(Killed):
+            place.kt(*words)
+    place.send(users, 12, 3)
+    assert "completing the manifest of a stream that was interrupted" in place.kt(*words).err
+    assert records() == {"orders": (30, {orders}, 30), "users": (15, {users}, 15)}
+    place.kt("pipeline", "verify", "several.json")
+
+    newest = place.directory / "several-state" / "offsets" / "1"
+    text = newest.read_text()
+    for name in ("orders", "users"):
+        assert f'"$source {name}"' in text
+        text = re.sub(rf', ?"\$source {name}": ?{{}}', "", text)
+    assert "$source" not in text, "as an earlier version wrote it"
+    newest.write_text(text)
+    newest.with_name(".1.crc").unlink()
+    place.send(orders, 30, 5)
+    told = json.loads(place.kt(*words, "--json").out)
+    assert [(source["name"], source["records"]) for source in told["sources"]] == [("orders", 5), ("users", 0)]
+    assert records() == {"orders": (35, {orders}, 35), "users": (15, {users}, 15)}
+    place.kt("pipeline", "verify", "several.json")
 
 
 def test_a_topic_that_was_deleted_does_not_keep_the_manifest_of_a_stream_that_was_killed(

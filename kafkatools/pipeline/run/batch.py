@@ -266,6 +266,8 @@ def open_table(opening: Opening, source: Source) -> Table:
         options["reportPath"] = reports_of(opening.reports, source)
     elif source.uri.is_kafka and opening.has_stream_reports:
         options = {"requireReports": "false", **with_reports(options, reports_of(opening.reports, source))}
+    if source.uri.kind == uris.TOPIC and pipeline.is_streaming and len(pipeline.sources) > 1:
+        options["sourceName"] = source.name  # Spark's progress and checkpoint do not tell which source is which
     schema = None
     is_records = "table" not in {name.lower() for name in options}
     if source.uri.is_kafka and is_records and opening.needs is not None:

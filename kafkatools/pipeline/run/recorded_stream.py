@@ -9,7 +9,7 @@ deleted since, also with their topic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -35,9 +35,12 @@ from kafkatools.pipeline.run.identity import difference, identity_with_clusters
 from kafkatools.pipeline.run.recorded_run import Recording, Tell, file_rows, manifest_content, read_again
 from kafkatools.pipeline.run.spec import Pipeline, Source
 from kafkatools.pipeline.run.stream import Stopped, StreamCallbacks, committed_files, partition_progress, run_stream
-from kafkatools.pipeline.run.stream_progress import SourceOffsets, StreamProgress
+from kafkatools.pipeline.run.stream_progress import StreamProgress
+from kafkatools.pipeline.run.stream_sources import SourceOffsets, lowest, source_name
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.types import Journal, ManifestContent
+
+_UNKNOWN_ENDS = "the checkpoint does not tell which of its offsets are those of this source"
 
 
 def stream_recorded(
@@ -125,8 +128,10 @@ class _Recorder:
         with reports_directory(self._pipeline) as reports:
             topics = journal.get("topic_ids") or {}
             found = [
-                _read_source(self._spark, source, reports, starts, ends, topics.get(source.name, {}))
-                for source, starts, ends in zip(self._pipeline.sources, committed.starts, committed.ends, strict=False)
+                (SourceResult(source.name, str(source.uri)), _UNKNOWN_ENDS)
+                if source.name in committed.unknown
+                else _read_source(self._spark, source, reports, starts, ends, topics.get(source.name, {}))
+                for source, starts, ends in zip(self._pipeline.sources, committed.starts, committed.ends, strict=True)
             ]
         for source, reason in found:
             if reason:
@@ -148,7 +153,7 @@ class _Recorder:
             "pipeline": self._identity,
             "topic_ids": {source.name: _topic_ids(source) for source in self._pipeline.sources},
             "batch": number,
-            "starts": None if planned is None else planned.ends,
+            "starts": None if planned is None else _by_name(self._pipeline, planned.ends),
             "files": None if files is None else [file.path for file in files],
             "runs": _runs(self._before),
             "started_ms": self._clock.wall_ms(),
@@ -161,7 +166,7 @@ class _Recorder:
             return
         planned = self._progress.planned(0)
         if planned is not None:
-            self._journal["starts"] = planned.beginnings
+            self._journal["starts"] = _by_name(self._pipeline, planned.beginnings)
             records.write_whole(records.journal_path(self._path), self._journal)
 
     def forget_unless_committed(self) -> None:
@@ -205,11 +210,12 @@ class _Recorder:
 
 class _CommittedBatches(NamedTuple):
     """The last committed micro-batch of a stream that was killed, and the offsets of each source before and after it,
-    empty if unknown."""
+    empty if unknown. `unknown` has the names of sources whose ends are unknown."""
 
     batch: int
     starts: list[SourceOffsets]
     ends: list[SourceOffsets]
+    unknown: frozenset[str] = frozenset()
 
 
 def _committed(
@@ -223,20 +229,37 @@ def _committed(
     planned = progress.planned(last) if last > journal["batch"] else None
     if planned is None:
         return None
-    starts: list[SourceOffsets] | None = journal["starts"]
+    starts = _starts(pipeline, journal["starts"])
     if starts is None:
         first = progress.planned(0) if journal["batch"] < 0 else None
-        starts = [] if first is None else first.beginnings
+        starts = {} if first is None else _by_name(pipeline, first.beginnings)
     old = {} if before is None else {source["name"]: source["partitions"] for source in before["sources"]}
     began = []
-    for number, source in enumerate(pipeline.sources):
-        offsets = {topic: {**partitions} for topic, partitions in (starts[number : number + 1] or [{}])[0].items()}
+    for source in pipeline.sources:
+        offsets = {topic: {**partitions} for topic, partitions in starts.get(source.name, {}).items()}
         for row in old.get(source.name, ()):
             partitions = offsets.setdefault(row["topic"], {})
             partitions[str(row["partition"])] = max(partitions.get(str(row["partition"]), 0), row["end_offset"])
         began.append(offsets)
-    committed = _CommittedBatches(last, began, planned.ends)
-    return committed if any(map(_ranges, committed.starts, committed.ends)) else None
+    committed = _CommittedBatches(last, began, planned.ends, planned.unknown)
+    return committed if committed.unknown or any(map(_ranges, committed.starts, committed.ends)) else None
+
+
+def _by_name(pipeline: Pipeline, offsets: Sequence[SourceOffsets]) -> dict[str, SourceOffsets]:
+    return {source.name: offset for source, offset in zip(pipeline.sources, offsets, strict=True)}
+
+
+def _starts(
+    pipeline: Pipeline, starts: Mapping[str, SourceOffsets] | Sequence[SourceOffsets] | None
+) -> dict[str, SourceOffsets] | None:
+    """Return the offsets in a journal by the names of sources. Earlier versions wrote a list in the order of Spark's
+    sources."""
+    if starts is None or isinstance(starts, Mapping):
+        return None if starts is None else dict(starts)
+    named = [(source_name(pipeline, dict(offsets)), offsets) for offsets in starts]
+    return {
+        source.name: lowest(offsets for name, offsets in named if name == source.name) for source in pipeline.sources
+    }
 
 
 def _runs(before: ManifestContent | None) -> int:

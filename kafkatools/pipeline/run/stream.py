@@ -10,7 +10,7 @@ reported.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -44,10 +44,10 @@ from kafkatools.pipeline.run.reports import SplitReport
 from kafkatools.pipeline.run.session import is_connected, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, Pipeline, Sink, Source
 from kafkatools.pipeline.run.stream_metrics import SourceReports, StreamMetrics
-from kafkatools.pipeline.run.stream_progress import SourceOffsets, StreamProgress
+from kafkatools.pipeline.run.stream_progress import StreamProgress
+from kafkatools.pipeline.run.stream_sources import SourceOffsets, highest, lowest, source_name, topic_offsets
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.sinks.merge import MicroBatch, ensure_mergeable, merge_rows
-from kafkatools.pipeline.sources.live import offsets as live_offsets
 from kafkatools.pipeline.types import PartitionContent, TriggerProgress
 
 _SINK_METRICS = "kt_sink"
@@ -102,7 +102,10 @@ def run_stream(
                 stop = interrupt
                 streaming_query.stop()
                 _show_batches(metrics, counts.update(streaming_query))
-            sources = [_source_result(opening, source, counts) for source in pipeline.sources]
+            has_all_reports = not is_endless and _shares_reports(spark, pipeline)
+            sources = [
+                _source_result(opening, source, counts, has_all_reports=has_all_reports) for source in pipeline.sources
+            ]
             files = None
             if directory is not None and directory.is_visible:
                 files = [file for file in committed_files(spark, directory) if file not in before]
@@ -115,7 +118,7 @@ def run_stream(
 def _metrics_of(spark: SparkSession, pipeline: Pipeline, reports: str) -> StreamMetrics | None:
     """Return the metrics of the stream in Spark's UI; None if it has none, or executors could not share reports, whose
     files nobody would delete."""
-    if not is_shown(spark) or not (pipeline.shares_reports or is_local(spark.sparkContext)):
+    if not is_shown(spark) or not _shares_reports(spark, pipeline):
         return None
     deletes = pipeline.trigger != AVAILABLE_NOW
     sources = {
@@ -126,6 +129,11 @@ def _metrics_of(spark: SparkSession, pipeline: Pipeline, reports: str) -> Stream
     }
     names = ", ".join(str(source.uri) for source in pipeline.sources)
     return StreamMetrics(spark, f"kt pipeline: {names} to {pipeline.sink.uri}", sources)
+
+
+def _shares_reports(spark: SparkSession, pipeline: Pipeline) -> bool:
+    """Return whether this process sees the reports of all executors."""
+    return pipeline.shares_reports or (not is_connected(spark) and is_local(spark.sparkContext))
 
 
 def _show_batches(metrics: StreamMetrics | None, batches: Iterable[TriggerProgress]) -> None:
@@ -291,16 +299,18 @@ def progress_since(streaming_query: StreamingQuery, timestamp: str) -> list[Trig
 
 class _Counts:
     """Sums of Spark's progress over micro-batches: rows written, rows read, metrics and offset ranges. A batch counts
-    once; a batch that read no rows is left out, except in `ends`: the end offsets of all partitions."""
+    once; a batch that read no rows is left out, except in `ends`: the end offsets of all partitions. What a source has
+    is in Spark's order; `uses` finds the sources of the pipeline in it."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.read = 0
         self.metrics: dict[str, dict[str, int]] = {}
-        self.offsets: list[tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]] = []
+        self.offsets: list[tuple[SourceOffsets, SourceOffsets]] = []
         self.read_of: list[int] = []
         self.told: set[str] = set()
-        self.ends: SourceOffsets = {}
+        self.ends: list[SourceOffsets] = []
+        self._identities: list[tuple[JsonValue, str]] = []  # the newest end offsets and the description of each source
         self._newest = ""  # the timestamp of the newest progress that was seen
 
     def update(self, streaming_query: StreamingQuery) -> list[TriggerProgress]:
@@ -308,15 +318,38 @@ class _Counts:
         added = []
         for batch in progress_since(streaming_query, self._newest):
             self._newest = batch["timestamp"]
-            for _, end in _source_offsets(batch):
-                for topic, partitions in end.items():
-                    self.ends.setdefault(topic, {}).update(partitions)
+            for at, source in enumerate(batch["sources"]):
+                self._note_end(at, _parsed(source.get("endOffset")), str(source.get("description", "")))
             rows = sum(int(source["numInputRows"]) for source in batch["sources"])  # Spark Connect has no sum
             if rows:
                 self.read += rows
                 self._add(batch)
                 added.append(batch)
         return added
+
+    def uses(self, pipeline: Pipeline, source: Source) -> list[int] | None:
+        """Return the positions in Spark's order that belong to a source of the pipeline: one for each use in the query.
+        None if that is unknown: offsets of its kind cannot be told from those of another source."""
+        names = [source_name(pipeline, offsets, description) for offsets, description in self._identities]
+        is_unknown = any(
+            name is None and bool(topic_offsets(offsets)) == source.uri.is_kafka
+            for name, (offsets, _) in zip(names, self._identities, strict=True)
+        )
+        found = [at for at, name in enumerate(names) if name == source.name]
+        return found if found or not is_unknown else None
+
+    def records(self, uses: Sequence[int]) -> int:
+        """Return the number of records of a source that the query reads at these positions: once for each of them."""
+        return max((self.read_of[at] for at in uses if at < len(self.read_of)), default=0)
+
+    def _note_end(self, at: int, offsets: JsonValue, description: str) -> None:
+        if at == len(self.ends):
+            self.ends.append({})
+            self._identities.append((offsets, description))
+        if offsets is not None:
+            self._identities[at] = (offsets, description)
+        for topic, partitions in topic_offsets(offsets).items():
+            self.ends[at].setdefault(topic, {}).update(partitions)
 
     def _add(self, batch: TriggerProgress) -> None:
         for name, row in (batch.get("observedMetrics") or {}).items():
@@ -346,35 +379,46 @@ def _metrics(row: Mapping[str, Any]) -> Mapping[str, int | None]:
     return dict(zip(names, row["values"], strict=True))
 
 
-def _offsets(value: JsonValue) -> dict[str, dict[str, int]]:
+def _offsets(value: JsonValue) -> SourceOffsets:
     """Return Kafka offsets by topic and partition from Spark's progress; empty for sources with other offsets."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    if not isinstance(value, dict):
-        return {}
+    return topic_offsets(_parsed(value))
+
+
+def _parsed(value: JsonValue) -> JsonValue:
+    """Return the JSON of an offset in Spark's progress, which may be a text; None if it is no JSON."""
+    if not isinstance(value, str):
+        return value
     try:
-        return live_offsets.to_json(live_offsets.from_json(value))  # drops the extra keys of a first batch
-    except PipelineError:
-        return {}
+        parsed: JsonValue = json.loads(value)
+    except ValueError:
+        return None
+    return parsed
 
 
-def _source_result(opening: Opening, source: Source, counts: _Counts) -> SourceResult:
-    at = opening.pipeline.sources.index(source)
+def _source_result(opening: Opening, source: Source, counts: _Counts, *, has_all_reports: bool = False) -> SourceResult:
+    """Return the counts of a source. With `has_all_reports` a source that the query uses several times counts once:
+    Spark may share it among the uses, and adds up their rows."""
+    uses = counts.uses(opening.pipeline, source)
     metrics = counts.metrics.get(f"kt_{source.name}", {})
     has_end = opening.pipeline.trigger == AVAILABLE_NOW
+    ended = highest(counts.ends if uses is None else [counts.ends[at] for at in uses])
 
     def is_counted(report: SplitReport) -> bool:
         """Return whether the report is one of a micro-batch that has ended. Ctrl-C leaves reports of a batch that will
         be read again; those of a stream without end are for Spark's UI, and not all of them are there."""
-        return has_end and report.start_offset < counts.ends.get(report.topic, {}).get(str(report.partition), 0)
+        return has_end and report.start_offset < ended.get(report.topic, {}).get(str(report.partition), 0)
 
     result = read_reported(source, opening.reports, is_counted)
-    result.records = counts.read_of[at] if at < len(counts.read_of) else 0
-    if source.uri.is_kafka and not result.partitions and at < len(counts.offsets):
-        result.partitions = partition_progress(*counts.offsets[at])
+    if uses is not None:
+        reported = result.records if has_all_reports else None
+        result.records = counts.records(uses)
+        if reported is not None:
+            result.records = min(result.records, reported)
+    elif not has_end:  # else the readers' reports have the number
+        result.records = None
+    if source.uri.is_kafka and not result.partitions and result.records and uses is not None:
+        ranges = [counts.offsets[at] for at in uses if at < len(counts.offsets)]
+        result.partitions = partition_progress(lowest(start for start, _ in ranges), highest(end for _, end in ranges))
     result.set_counts(metrics)
     for part in ("key", "value"):
         plan = opening.plans.get((source.name, part))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.run.read_metrics import NewReports, SqlEntry, attempt, sums_of
 from kafkatools.pipeline.run.reports import SplitReport
-from kafkatools.pipeline.run.stream_progress import SourceOffsets
+from kafkatools.pipeline.run.stream_sources import SourceOffsets
 from kafkatools.pipeline.types import TriggerProgress
 
 if TYPE_CHECKING:

@@ -16,15 +16,12 @@ from pyspark.sql import functions as F
 
 from kafkatools.core.json_values import JsonValue
 from kafkatools.pipeline import uris
-from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import Pipeline
+from kafkatools.pipeline.run.stream_sources import SourceOffsets, highest, lowest, source_name, topic_offsets
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.sinks.merge import table_name
 from kafkatools.pipeline.sinks.table_versions import refresh, table_exists
 from kafkatools.pipeline.sources.live import offsets as live_offsets
-
-SourceOffsets = dict[str, dict[str, int]]
-"""Offsets by topic and partition number as text, as in Spark's JSON."""
 
 _LOG_VERSION = "v1"
 _SINK_LOG = "_spark_metadata"
@@ -33,11 +30,13 @@ _OTHER_COMMITS = 100
 
 
 class BatchOffsets(NamedTuple):
-    """The end offsets of a micro-batch for each source of the pipeline, and where the stream began, which only the
-    first batch has. A source that is no topic has no offsets: its entry is empty."""
+    """The end offsets of a micro-batch for each source of the pipeline, in its order, and where the stream began, which
+    only the first batch has. A source that is no topic has no offsets: its entry is empty. `unknown` has the names of
+    topic sources whose offsets cannot be told from those of others; their entries are empty, too."""
 
     ends: list[SourceOffsets]
     beginnings: list[SourceOffsets]
+    unknown: frozenset[str] = frozenset()
 
 
 class StreamProgress:
@@ -71,7 +70,18 @@ class StreamProgress:
         if len(lines) < 2 or lines[0] != _LOG_VERSION:
             return None
         values = [_parsed(line) for line in lines[2:]]
-        return BatchOffsets([_offsets(value) for value in values], [_beginning(value) for value in values])
+        names = [source_name(self._pipeline, value) for value in values]
+        uses = [
+            [value for value, name in zip(values, names, strict=True) if name == source.name]
+            for source in self._pipeline.sources
+        ]
+        is_unknown = any(name is None and topic_offsets(value) for value, name in zip(values, names, strict=True))
+        topics = {source.name for source in self._pipeline.sources if source.uri.kind == uris.TOPIC}
+        return BatchOffsets(
+            [highest(map(topic_offsets, ends)) for ends in uses],
+            [lowest(map(_beginning, ends)) for ends in uses],
+            frozenset(topics.difference(names) if is_unknown else ()),
+        )
 
     def rows_written(self, first: int, last: int) -> int | None:
         """Return how many rows the micro-batches from `first` to `last` have appended to a table, by its commits. None
@@ -137,15 +147,6 @@ def _parsed(line: str) -> JsonValue:
     return value
 
 
-def _offsets(value: JsonValue) -> SourceOffsets:
-    if not isinstance(value, dict):
-        return {}
-    try:
-        return live_offsets.to_json(live_offsets.from_json(value))
-    except PipelineError:  # a source of files has a log of its own
-        return {}
-
-
 def _beginning(value: JsonValue) -> SourceOffsets:
     began = live_offsets.beginning_of(value) if isinstance(value, dict) else None
-    return {} if began is None else _offsets(dict(began))
+    return {} if began is None else topic_offsets(dict(began))

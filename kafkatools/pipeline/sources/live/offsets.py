@@ -3,8 +3,10 @@
 Rules: nothing here queries a cluster or a clock. A range is [start, end) and may hold fewer records than offsets,
 because of compaction and transaction markers. The JSON is Spark's: topic -> partition -> next offset. Only the end of a
 stream's first batch has one more key, which no topic can have, for the offsets where the stream began. Spark's
-checkpoint does not store them, and a repeated first batch must begin at the same offsets. Sources:
-org.apache.spark.sql.kafka010 KafkaOffsetRangeCalculator, KafkaMicroBatchStream.rateLimit, JsonUtils.
+checkpoint does not store them, and a repeated first batch must begin at the same offsets. With the option sourceName
+another key has the name, since Spark's checkpoint and progress name no source; its value is empty, so that earlier
+versions and Spark's Kafka source read it as a topic without partitions. Sources: org.apache.spark.sql.kafka010
+KafkaOffsetRangeCalculator, KafkaMicroBatchStream.rateLimit, JsonUtils.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ SMALLEST_PART = 50_000
 """Ranges of fewer offsets are not split without minPartitions: another task would cost more than it saves."""
 
 _BEGAN = "$start"
+_SOURCE = "$source "
 
 
 class OffsetRange(NamedTuple):
@@ -106,7 +109,8 @@ def new_records(start: Offsets, latest: Offsets) -> int:
 
 
 JsonOffsets = Mapping[str, Mapping[str, Any]]
-"""Offsets by topic and partition number (a text) in Spark's JSON; the key `$start` holds those of the beginning."""
+"""Offsets by topic and partition number (a text) in Spark's JSON; the key `$start` holds those of the beginning,
+`$source NAME` nothing."""
 JsonObject = dict[str, Mapping[str, Any]]
 """The same as Spark wants it from a reader."""
 
@@ -142,3 +146,13 @@ def beginning_of(end: JsonOffsets) -> dict[str, Mapping[str, int]] | None:
     """Return the offsets where the stream began, from the end of its first batch; None for any other batch."""
     began = end.get(_BEGAN)
     return None if began is None else dict(began)
+
+
+def with_source(offsets: JsonOffsets, name: str | None) -> JsonObject:
+    """Return offsets with the name of their source; None adds no name."""
+    return dict(offsets) if name is None else {**offsets, _SOURCE + name: {}}
+
+
+def source_of(offsets: Iterable[str]) -> str | None:
+    """Return the name of the source of offsets; None if they have no name."""
+    return next((key.removeprefix(_SOURCE) for key in offsets if key.startswith(_SOURCE)), None)

@@ -48,7 +48,7 @@ COMMON_NAMES = (
 
 _NAMES = (
     *COMMON_NAMES, *_ONLY_STREAM, "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs", "maxRecordsPerPartition", "requireReports",
+    "kafkaConsumer.pollTimeoutMs", "maxRecordsPerPartition", "requireReports", "sourceName",
 )  # fmt: skip
 _NO_GROUP = "the source reads without a consumer group"
 _BY_LOWER = {name.lower(): name for name in _NAMES}
@@ -120,6 +120,7 @@ class SourceOptions:
     bounds: RecordBounds = RecordBounds()
     pushes_filters: bool = False
     has_strict_options: bool = False
+    source_name: str | None = None
 
     @property
     def is_committed_only(self) -> bool:
@@ -181,6 +182,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         bounds=values.bounds(),
         pushes_filters=values.boolean("pushFilters", False),
         has_strict_options=has_strict_options,
+        source_name=values.text("sourceName"),
     )
 
 

@@ -95,8 +95,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._limit(behind, latest, limit)
         if ends is None or ends == start_offsets:
             return dict(begin)
-        result = live_offsets.to_json(ends)
-        return live_offsets.with_beginning(result, begin) if begin == self._began else dict(result)
+        result = self._named(ends)
+        return live_offsets.with_beginning(result, begin) if begin == self._began else result
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
         """Return the partition ends of the last cluster query, for Spark's progress; None before the first."""
@@ -134,8 +134,12 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             starts = self._cluster.resolve(self._options.starting, parts, is_start=True)
             if self._options.starting.offsets is not None:
                 starts, _ = self._cluster.within_log(parts, starts, starts)
-            self._began = live_offsets.to_json(starts)
+            self._began = self._named(starts)
         return self._began
+
+    def _named(self, offsets: Offsets) -> JsonObject:
+        """Convert offsets to Spark's JSON, with the name of the source if the options have one."""
+        return live_offsets.with_source(live_offsets.to_json(offsets), self._options.source_name)
 
     def _latest(self, start_offsets: Offsets) -> dict[TopicPartition, int]:
         """Return the current ends of all partitions. If an end is below the start offset, which a stale reply may

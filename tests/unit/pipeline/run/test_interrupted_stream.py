@@ -10,7 +10,8 @@ pytest.importorskip("pyspark")
 
 from kafkatools.pipeline.run.recorded_stream import _committed
 from kafkatools.pipeline.run.spec import Pipeline, Sink, Source
-from kafkatools.pipeline.run.stream_progress import BatchOffsets, _beginning, _offsets
+from kafkatools.pipeline.run.stream_progress import BatchOffsets, _beginning
+from kafkatools.pipeline.run.stream_sources import topic_offsets
 from kafkatools.pipeline.uris import Uri
 
 PIPELINE = Pipeline((Source("input", Uri("topic", "t")),), Sink(Uri("delta", "/table")), is_streaming=True)
@@ -29,7 +30,7 @@ class Checkpoint:
 
     def planned(self, number: int) -> BatchOffsets | None:
         if number == 0:
-            return BatchOffsets([_offsets(FIRST)], [_beginning(FIRST)]) if self.has_first else None
+            return BatchOffsets([topic_offsets(FIRST)], [_beginning(FIRST)]) if self.has_first else None
         return BatchOffsets([{"t": {"0": 30, "1": 5}}], [{}])
 
 

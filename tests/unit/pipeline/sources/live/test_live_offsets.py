@@ -104,6 +104,18 @@ def test_the_first_end_tells_where_the_stream_began_and_is_an_end_like_any_other
     assert live_offsets.beginning_of({"a": {"0": 5}}) is None
 
 
+def test_the_name_of_a_source_is_a_topic_without_partitions() -> None:
+    """So Spark's Kafka source and earlier versions read the offsets, which have maps of partitions only."""
+    named = live_offsets.with_source({"a": {"0": 5}}, "orders")
+    assert named == {"a": {"0": 5}, "$source orders": {}}
+    assert live_offsets.from_json(named) == {A: 5}
+    assert live_offsets.source_of(named) == "orders"
+    first = live_offsets.with_beginning(named, live_offsets.with_source({"a": {"0": 2}}, "orders"))
+    assert (live_offsets.from_json(first), live_offsets.source_of(first)) == ({A: 5}, "orders")
+    assert live_offsets.with_source({"a": {"0": 5}}, None) == {"a": {"0": 5}}
+    assert live_offsets.source_of({"a": {"0": 5}}) is None
+
+
 def test_a_checkpoint_of_another_source_is_refused() -> None:
     with pytest.raises(PipelineError, match="The checkpoint belongs to another source"):
         live_offsets.from_json({"logOffset": 3})
