@@ -15,6 +15,7 @@ SMALL := tests/unit tests/faults tests/cli tests/fuzz tests/crash
 HISTORIES := tests/history
 KILLS := tests/soak tests/scenarios/test_broker_scale.py
 ALONE := $(HISTORIES) $(KILLS)
+LARGE := $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry tests/matrix tests/yarn tests/pipeline/test_pipeline_table_kills.py)
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kafkatools needs Python 3.11 or later, this is " + sys.version.split()[0])'
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel: core itself, the dumps, the two consoles.
@@ -88,7 +89,7 @@ test-small: setup tools
 	$(BIN)/python .ci/pytest $(call SHARES,$(WORKERS)) $(SMALL) $(PYTEST_ARGS)
 
 test-large: setup tools
-	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry tests/matrix tests/yarn tests/pipeline/test_pipeline_table_kills.py) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(LARGE) $(PYTEST_ARGS)
 
 # Histories and kills wait for sessions and elections most of the time: two tests at once, never two of one kind.
 test-alone: setup tools
@@ -120,13 +121,14 @@ dependencies-others: $(VENV)/.created
 	newest="$$(sh .ci/venv-for newest $(VENV))"; [ "$$newest" = "$(VENV)" ] || \
 		$(MAKE) dependencies PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$newest"
 
-# Bytecode of the package and of the tests, once: without it each of the parallel workers would make it.
+# Bytecode of the package and of the large stage's tests, once: without it each of the parallel workers would make it.
 bytecode: setup
 	$(BIN)/python -m compileall -q kafkatools
-	$(BIN)/python -m pytest --collect-only -q tests > $(VENV)/collected.txt || { tail -n 50 $(VENV)/collected.txt; exit 1; }
+	$(BIN)/python -m pytest --collect-only -q $(LARGE) > $(VENV)/collected.txt || { tail -n 50 $(VENV)/collected.txt; exit 1; }
 
+# The small stage collects its tests in one process.
 bytecode-newest:
-	$(MAKE) bytecode PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$(sh .ci/venv-for newest $(VENV))"
+	"$$(sh .ci/venv-for newest $(VENV))"/bin/python -m compileall -q kafkatools
 
 setup-newest:
 	$(MAKE) setup PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$(sh .ci/venv-for newest $(VENV))"

@@ -23,6 +23,10 @@ MSVC_FLAGS = ("/O2",)  # its signed sums wrap anyway
 class BuildKernels(build_ext):
     """Compiles with the flags that the compiler at hand understands, one kernel for each core at a time."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()  # an option of setup() does not reach an editable installation
+
     def build_extension(self, ext: Extension) -> None:
         if self.compiler.compiler_type == "msvc":
             ext.extra_compile_args = [*MSVC_FLAGS]
@@ -51,4 +55,4 @@ def extensions() -> list[Extension]:
     return built
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels}, options={"build_ext": {"parallel": True}})
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildKernels})
