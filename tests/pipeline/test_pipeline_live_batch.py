@@ -180,7 +180,8 @@ def test_rows_before_lost_offsets_are_read_and_counted(broker: str, topic: str, 
 
 def test_offsets_that_a_topic_has_no_more_are_not_counted_for_the_manifest_of_a_stream(broker: str, topic: str) -> None:
     source = Source("input", Uri("topic", topic), cluster=Cluster(broker, {}))
-    found = _read_source(None, source, "", {topic: {"0": 5}}, {topic: {"0": 25}})  # type: ignore[arg-type]
+    found, reason = _read_source(None, source, "", {topic: {"0": 5}}, {topic: {"0": 25}}, {})  # type: ignore[arg-type]
+    assert reason == f"offsets 5 to 24 of {topic}-0 are needed, and the log has 0 to 20"
     (row,) = found.partitions
     assert (found.records, row["start_offset"], row["end_offset"], row["records"]) == (None, 5, 25, None)
 
