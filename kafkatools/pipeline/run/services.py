@@ -2,9 +2,9 @@
 for them silently.
 
 A thread of the driver's process for each service asks it every two seconds, with connections of its own, so it is the
-same on every cluster and in every job, and a service that hangs does not delay the report of another. It knows whether
-a service answers the driver, not whether a task waits for it. Brokers are asked for their API versions, with the
-pipeline's own settings; any HTTP response of a registry or an object store is an answer.
+same on every cluster and in every job. A service that hangs does not delay the report of another. The thread knows
+whether a service answers the driver, not whether a task waits for it. Brokers are asked for their API versions, with
+the pipeline's own settings; any HTTP response of a registry or an object store is an answer.
 """
 
 from __future__ import annotations
