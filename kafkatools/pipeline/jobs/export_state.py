@@ -36,7 +36,6 @@ _SELECTION_OPTIONS = (
     "subscribe", "subscribepattern",
 )  # fmt: skip
 """Lower-case names of the source options that determine which records and columns an export has."""
-_FLAGS = ("includeheaders", "includemetadata", "wholesegments")
 _FORM_OPTIONS = (
     "charset", "charToEscapeQuoteEscaping", "dateFormat", "delimiter", "emptyValue", "encoding", "escape",
     "escapeQuotes", "header", "ignoreLeadingWhiteSpace", "ignoreNullFields", "ignoreTrailingWhiteSpace", "lineSep",
@@ -89,7 +88,6 @@ def export_identity(export: Export) -> dict[str, object]:
     shape = {"format": export.sink.kind, "partition_by": list(export.partition_by), "text": export.is_text}
     options = {name.lower(): value for name, value in export.options.items()}
     selection = {name: options.get(name) for name in _SELECTION_OPTIONS}
-    selection |= {name: "true" if (options.get(name) or "").lower() == "true" else None for name in _FLAGS}
     given = {name.lower(): value for name, value in export.sink_options.items()}
     form = {name: given[name.lower()] for name in _FORM_OPTIONS if name.lower() in given}
     about = {"source": str(export.source), "where": export.where, "dialect": export.dialect}

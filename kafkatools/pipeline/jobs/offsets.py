@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -12,6 +13,8 @@ from kafkatools.pipeline.uris import LOG, TOPIC, Cluster, Uri, read_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from kafkatools.pipeline.sources.live.cluster import LiveCluster
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """The first offset of each partition and the offset after its last, by partition."""
@@ -44,30 +47,20 @@ def offsets_of(spark: SparkSession, uri: Uri, options: Mapping[str, str], cluste
 def offsets_of_topics(uri: Uri, options: Mapping[str, str], cluster: Cluster) -> Ranges:
     """Return the offset range of each partition of a live topic, within the starting and ending options, without Spark;
     the end is the last stable offset with read_committed. Raises PipelineError."""
-    from kafkatools.pipeline.sources.live.cluster import LiveCluster
-    from kafkatools.pipeline.sources.live.options import read_options
     from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
-    subscription = {"subscribe": uri.target} if uri.target else {}
-    live = LiveCluster(read_options(cluster.options() | subscription | dict(options), is_streaming=False))
-    try:
+    with _live_cluster(uri, options, cluster) as live:
         return {
             offset_range.partition: (offset_range.start, offset_range.end)
             for offset_range in live.batch_ranges(RecordBounds())
         }
-    finally:
-        live.close()
 
 
 def log_ranges(partitions: Iterable[TopicPartition], cluster: Cluster) -> dict[TopicPartition, LogRange]:
     """Return the offset ranges of the logs of live partitions, without Spark; partitions that do not exist are left
     out. Raises PipelineError."""
-    from kafkatools.pipeline.sources.live.cluster import LiveCluster
-    from kafkatools.pipeline.sources.live.options import read_options
-
     assign = {"assign": json.dumps(numbers_by_topic(sorted(partitions)))}
-    live = LiveCluster(read_options(cluster.options() | assign, is_streaming=False))
-    try:
+    with _live_cluster(Uri(TOPIC, ""), assign, cluster) as live:
         ids = live.partitions(must_exist=False)
         starts, ends = live.earliest(ids), live.latest(ids)
         return {
@@ -75,20 +68,27 @@ def log_ranges(partitions: Iterable[TopicPartition], cluster: Cluster) -> dict[T
             for partition, topic_id in ids.items()
             if partition in starts and partition in ends
         }
-    finally:
-        live.close()
 
 
 def topic_ids(uri: Uri, options: Mapping[str, str], cluster: Cluster) -> dict[str, UUID | None]:
     """Return the ids of the topics that a live source reads, without Spark; topics that do not exist are left out.
     Raises PipelineError."""
+    with _live_cluster(uri, options, cluster, is_streaming=True) as live:
+        return {partition.topic: topic_id for partition, topic_id in live.partitions(must_exist=False).items()}
+
+
+@contextmanager
+def _live_cluster(
+    uri: Uri, options: Mapping[str, str], cluster: Cluster, *, is_streaming: bool = False
+) -> Iterator[LiveCluster]:
+    """Yield the cluster of a live source with its options, and close it. Raises PipelineError."""
     from kafkatools.pipeline.sources.live.cluster import LiveCluster
     from kafkatools.pipeline.sources.live.options import read_options
 
     subscription = {"subscribe": uri.target} if uri.target else {}
-    live = LiveCluster(read_options(cluster.options() | subscription | dict(options), is_streaming=True))
+    live = LiveCluster(read_options(cluster.options() | subscription | dict(options), is_streaming=is_streaming))
     try:
-        return {partition.topic: topic_id for partition, topic_id in live.partitions(must_exist=False).items()}
+        yield live
     finally:
         live.close()
 

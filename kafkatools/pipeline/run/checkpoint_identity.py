@@ -22,14 +22,15 @@ from kafkatools.pipeline.types import PipelineIdentity
 FILE = "_kt_pipeline.json"
 
 
-def claim_checkpoint(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Record in the checkpoint of a stream that it belongs to this pipeline. Raises PipelineError if it belongs to
-    another one. Does nothing over Spark Connect, where the checkpoint may be on another machine."""
+def claim_checkpoint(spark: SparkSession, pipeline: Pipeline, identity: PipelineIdentity | None = None) -> None:
+    """Record in the checkpoint of a stream that it belongs to this pipeline. `identity`: that of the pipeline with its
+    clusters, if it is known. Raises PipelineError if the checkpoint belongs to another one. Does nothing over Spark
+    Connect, where the checkpoint may be on another machine."""
     assert pipeline.checkpoint is not None
     directory = Directory(spark, uris.absolute(pipeline.checkpoint))
     if not directory.can_move:
         return
-    present = identity_with_clusters(pipeline)
+    present = identity or identity_with_clusters(pipeline)
     text = directory.read_text(FILE)
     if text is not None and any(name.isdigit() for name in directory.log_names("offsets")):
         ensure_same_pipeline(f"{pipeline.checkpoint}/{FILE}", text, present)

@@ -231,8 +231,9 @@ def _parts(content: PipelineIdentity) -> Iterator[tuple[str, object]]:
 
 def _options(prefix: str, options: Mapping[str, str], left_out: Collection[str]) -> Iterator[tuple[str, object]]:
     for name, value in options.items():
-        lower = "isolationlevel" if name.lower() in ISOLATION_OPTIONS else name.lower()
+        shown = "isolationLevel" if name.lower() in ISOLATION_OPTIONS else name
+        lower = shown.lower()
         normal = normal_value(lower, value)
         if lower in left_out or _is_secret(lower) or normal.lower() == _DEFAULTS.get(lower):
             continue
-        yield prefix + ("isolationLevel" if name.lower() in ISOLATION_OPTIONS else name), normal
+        yield prefix + shown, normal

@@ -72,7 +72,7 @@ def stream_recorded(
             on_rows_read(count)
 
     try:
-        result = run_stream(spark, pipeline, show, StreamCallbacks(rows_read, tell))
+        result = run_stream(spark, pipeline, show, StreamCallbacks(rows_read, tell), recorder.identity)
     except Stopped as stopped:
         recorder.end(stopped.result)
         raise
@@ -93,9 +93,9 @@ class _Recorder:
         self._before = before
         self._checkpoint = uris.absolute(str(pipeline.checkpoint))
         self._progress = StreamProgress(spark, pipeline)
-        self._identity = identity_with_clusters(pipeline)
+        self.identity = identity_with_clusters(pipeline)
         if before is not None:
-            records.ensure_same(path, before, self._identity)
+            records.ensure_same(path, before, self.identity)
         self._journal: Journal = {}
 
     def complete(self, tell: Tell) -> None:
@@ -111,7 +111,7 @@ class _Recorder:
                 f"{records.journal_path(self._path)}: another run was interrupted while writing to {other}"
                 f"{checkpoint}; complete it, or name another --manifest"
             )
-        other_pipeline = difference(journal["pipeline"], self._identity) if "pipeline" in journal else None
+        other_pipeline = difference(journal["pipeline"], self.identity) if "pipeline" in journal else None
         if other_pipeline is not None:
             raise PipelineError(
                 f"{records.journal_path(self._path)}: a stream of another pipeline was interrupted: {other_pipeline}; "
@@ -150,7 +150,7 @@ class _Recorder:
         self._journal = {
             "streaming": str(self._pipeline.sink.uri),
             "checkpoint": self._checkpoint,
-            "pipeline": self._identity,
+            "pipeline": self.identity,
             "topic_ids": {source.name: _topic_ids(source) for source in self._pipeline.sources},
             "batch": number,
             "starts": None if planned is None else _by_name(self._pipeline, planned.ends),
@@ -190,7 +190,7 @@ class _Recorder:
         if result.files is not None and result.rows is None:
             result = replace(result, rows=sum(rows.values()))
         mode = MERGE if self._pipeline.sink.merge_by else "append"
-        recording = Recording(self._path, self._identity, self._before, self._clock, started_ms)
+        recording = Recording(self._path, self.identity, self._before, self._clock, started_ms)
         content = manifest_content(self._spark, self._pipeline, result, mode, recording, rows)
         records.write_whole(self._path, content)
         return content

@@ -10,7 +10,7 @@ reported.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -45,10 +45,10 @@ from kafkatools.pipeline.run.session import is_connected, was_interrupted
 from kafkatools.pipeline.run.spec import AVAILABLE_NOW, Pipeline, Sink, Source
 from kafkatools.pipeline.run.stream_metrics import SourceReports, StreamMetrics
 from kafkatools.pipeline.run.stream_progress import StreamProgress
-from kafkatools.pipeline.run.stream_sources import SourceOffsets, highest, lowest, source_name, topic_offsets
+from kafkatools.pipeline.run.stream_sources import SourceOffsets, highest, lowest, parsed, source_name, topic_offsets
 from kafkatools.pipeline.sinks.files import Directory, SinkFile
 from kafkatools.pipeline.sinks.merge import MicroBatch, ensure_mergeable, merge_rows
-from kafkatools.pipeline.types import PartitionContent, TriggerProgress
+from kafkatools.pipeline.types import PartitionContent, PipelineIdentity, TriggerProgress
 
 _SINK_METRICS = "kt_sink"
 _POLL_S = 0.5
@@ -64,13 +64,16 @@ class StreamCallbacks(NamedTuple):
 
 
 def run_stream(
-    spark: SparkSession, pipeline: Pipeline, show: Show, callbacks: StreamCallbacks | None = None
+    spark: SparkSession,
+    pipeline: Pipeline,
+    show: Show,
+    callbacks: StreamCallbacks | None = None,
+    identity: PipelineIdentity | None = None,
 ) -> RunResult:
     """Run a streaming pipeline until it ends and return what it read and wrote. Raises PipelineError if the sink cannot
     be appended to, the checkpoint belongs to another pipeline, or the query fails; BrokenPipeError if `show` fails with
-    it.
-
-    On KeyboardInterrupt stop the query and raise Stopped with the result so far.
+    it. On KeyboardInterrupt stop the query and raise Stopped with the result so far. `identity`: that of the pipeline
+    with its clusters, if it is known.
     """
     with plain_errors():
         _ensure_appendable(spark, pipeline)
@@ -87,7 +90,7 @@ def run_stream(
             rows = query(spark, pipeline, {name: table.frame for name, table in tables.items()})
             if pipeline.sink.merge_by:
                 ensure_mergeable(pipeline.sink, rows.columns, has_several_topics=pipeline.has_several_topics)
-            claim_checkpoint(spark, pipeline)
+            claim_checkpoint(spark, pipeline, identity)
             counts = _Counts()
             broken_pipes: list[BrokenPipeError] = []
             streaming_query = _start(pipeline, rows, show, broken_pipes)
@@ -106,10 +109,7 @@ def run_stream(
             sources = [
                 _source_result(opening, source, counts, has_all_reports=has_all_reports) for source in pipeline.sources
             ]
-            files = None
-            if directory is not None and directory.is_visible:
-                files = [file for file in committed_files(spark, directory) if file not in before]
-            result = RunResult(sources, str(pipeline.sink.uri), counts.rows, files)
+            result = RunResult(sources, str(pipeline.sink.uri), counts.rows, _files_since(spark, directory, before))
         if stop is not None:
             raise Stopped(result) from stop
         return result
@@ -140,6 +140,16 @@ def _show_batches(metrics: StreamMetrics | None, batches: Iterable[TriggerProgre
     if metrics is not None:
         for batch in batches:
             metrics.add_batch(batch, _source_offsets(batch))
+
+
+def _files_since(
+    spark: SparkSession, directory: Directory | None, before: Collection[SinkFile]
+) -> list[SinkFile] | None:
+    """Return the committed files that were not there before; None for a sink without files, and for a directory that is
+    not visible."""
+    if directory is None or not directory.is_visible:
+        return None
+    return [file for file in committed_files(spark, directory) if file not in before]
 
 
 def committed_files(spark: SparkSession, directory: Directory) -> list[SinkFile]:
@@ -319,7 +329,7 @@ class _Counts:
         for batch in progress_since(streaming_query, self._newest):
             self._newest = batch["timestamp"]
             for at, source in enumerate(batch["sources"]):
-                self._note_end(at, _parsed(source.get("endOffset")), str(source.get("description", "")))
+                self._note_end(at, parsed(source.get("endOffset")), str(source.get("description", "")))
             rows = sum(int(source["numInputRows"]) for source in batch["sources"])  # Spark Connect has no sum
             if rows:
                 self.read += rows
@@ -357,8 +367,7 @@ class _Counts:
             for metric, value in _metrics(row or {}).items():
                 sums[metric] = sums.get(metric, 0) + int(value or 0)
         self.rows = self.metrics.get(_SINK_METRICS, {}).get(ROWS, 0)
-        for at, source in enumerate(batch["sources"]):
-            start, end = _source_offsets(batch)[at]
+        for at, (source, (start, end)) in enumerate(zip(batch["sources"], _source_offsets(batch), strict=True)):
             if at == len(self.read_of):
                 self.read_of.append(0)
                 self.offsets.append((start, {}))
@@ -381,18 +390,7 @@ def _metrics(row: Mapping[str, Any]) -> Mapping[str, int | None]:
 
 def _offsets(value: JsonValue) -> SourceOffsets:
     """Return Kafka offsets by topic and partition from Spark's progress; empty for sources with other offsets."""
-    return topic_offsets(_parsed(value))
-
-
-def _parsed(value: JsonValue) -> JsonValue:
-    """Return the JSON of an offset in Spark's progress, which may be a text; None if it is no JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        parsed: JsonValue = json.loads(value)
-    except ValueError:
-        return None
-    return parsed
+    return topic_offsets(parsed(value))
 
 
 def _source_result(opening: Opening, source: Source, counts: _Counts, *, has_all_reports: bool = False) -> SourceResult:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from kafkatools.core.json_values import JsonValue
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.run.spec import Pipeline
-from kafkatools.pipeline.run.stream_sources import SourceOffsets, highest, lowest, source_name, topic_offsets
+from kafkatools.pipeline.run.stream_sources import SourceOffsets, highest, lowest, parsed, source_name, topic_offsets
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.sinks.merge import table_name
 from kafkatools.pipeline.sinks.table_versions import refresh, table_exists
@@ -69,7 +69,7 @@ class StreamProgress:
         lines = [] if text is None else text.splitlines()
         if len(lines) < 2 or lines[0] != _LOG_VERSION:
             return None
-        values = [_parsed(line) for line in lines[2:]]
+        values = [parsed(line) for line in lines[2:]]  # None for "-": the source had no offset yet
         names = [source_name(self._pipeline, value) for value in values]
         uses = [
             [value for value, name in zip(values, names, strict=True) if name == source.name]
@@ -137,14 +137,6 @@ class StreamProgress:
             rows = F.col("summary")["added-records"]
         query, batch = (F.trim(F.col(about)[name], F.lit('"')) for name in names)
         return commits.select(query.alias("query"), batch.alias("batch"), rows.alias("rows"))
-
-
-def _parsed(line: str) -> JsonValue:
-    try:
-        value: JsonValue = json.loads(line)
-    except ValueError:
-        return None  # "-": the source had no offset yet
-    return value
 
 
 def _beginning(value: JsonValue) -> SourceOffsets:

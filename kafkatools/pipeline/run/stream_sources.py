@@ -9,6 +9,7 @@ to the only source that reads their topics. Any other source has its path in the
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 
@@ -46,6 +47,17 @@ def source_name(pipeline: Pipeline, offsets: JsonValue, description: str = "") -
         others = [source for source in pipeline.sources if source.uri.kind != TOPIC]
         found = [source for source in others if _is_described(source, description)]
     return found[0].name if len(found) == 1 else None
+
+
+def parsed(value: JsonValue) -> JsonValue:
+    """Return the JSON of an offset in Spark's checkpoint or progress, which may be a text; None if it is no JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        content: JsonValue = json.loads(value)
+    except ValueError:
+        return None
+    return content
 
 
 def topic_offsets(value: JsonValue) -> SourceOffsets:

@@ -23,8 +23,8 @@ _EXECUTORS = "executors"
 
 
 class Waiting(NamedTuple):
-    """What a job waits for: `executors` is the number of registered ones, the others are what the application asks of
-    each executor, None if the cluster decides."""
+    """The reason of a wait: `executors` is the number of registered ones; `cores` and `memory` are requested for each
+    executor, None if the cluster decides."""
 
     executors: int
     cores: str | None
