@@ -67,6 +67,26 @@ class Place(NamedTuple):
         assert ran.status == status, (words, ran)
         return ran
 
+    def kill_at(self, owner: object, function: str, *words: str) -> None:
+        """`kt WORDS`, which is killed where it calls a function of the owner."""
+
+        class Killed(BaseException):
+            """Stands for the end of the process."""
+
+        def killed(*_: object) -> None:
+            raise Killed
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(owner, function, killed)
+            with pytest.raises(Killed):
+                self.kt(*words)
+
+    def kill_stream(self, *words: str) -> None:
+        """`kt WORDS`, a stream that is killed before it writes its manifest."""
+        from kafkatools.pipeline.run.recorded_stream import _Recorder
+
+        self.kill_at(_Recorder, "end", *words)
+
     def send(self, topic: str, first: int, count: int) -> None:
         """Records with keys, so that both partitions get some."""
         lines = "".join(f"k{at}|v{at}\n" for at in range(first, first + count))
@@ -207,23 +227,14 @@ def test_the_manifest_of_files_with_damage(place: Place) -> None:
     assert place.manifest("hurt.json") == content, "a run that failed leaves no manifest, and the old one as it was"
 
 
-def test_a_run_that_was_killed_behind_its_journal_is_finished(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_killed_behind_its_journal_is_finished(place: Place) -> None:
     from kafkatools.pipeline.run import recorded_run
 
     topic = place.topic("cut")
     place.send(topic, 0, 20)
     words = ("pipeline", "run", "--from", f"topic:{topic}", "--to", "json:cut", "--manifest", "cut.json")
 
-    class Killed(BaseException):
-        """Stands for the end of the process."""
-
-    def killed(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(recorded_run, "_finish", killed)
-        with pytest.raises(Killed):
-            place.kt(*words)
+    place.kill_at(recorded_run, "_finish", *words)
     assert not (place.directory / "cut.json").exists()
     journal = place.stored("journal", "cut.json.journal")
     assert (journal["delete"], len(journal["move"])) == ([], len(journal["manifest"]["sink"]["files"]))
@@ -338,17 +349,7 @@ def test_a_stream_to_files_asks_before_it_adds_to_others(place: Place) -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "topic"])
-def test_the_manifest_of_a_stream_that_was_killed_is_completed_at_its_next_start(
-    kind: str, place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kafkatools.pipeline.run.recorded_stream import _Recorder
-
-    class Killed(BaseException):
-        """Stands for the end of the process."""
-
-    def killed(*_: object) -> None:
-        raise Killed
-
+def test_the_manifest_of_a_stream_that_was_killed_is_completed_at_its_next_start(kind: str, place: Place) -> None:
     topic, name = place.topic(f"ended-{kind}"), f"ended-{kind}.json"
     sink = f"json:{topic}" if kind == "json" else f"topic:{place.topic('ended-copy')}"
     words = (
@@ -356,10 +357,7 @@ def test_the_manifest_of_a_stream_that_was_killed_is_completed_at_its_next_start
         "--trigger", "available-now", "--manifest", name, "--from-option", "startingOffsets=earliest",
     )  # fmt: skip
     place.send(topic, 0, 30)
-    with monkeypatch.context() as patched:
-        patched.setattr(_Recorder, "end", killed)
-        with pytest.raises(Killed):
-            place.kt(*words)
+    place.kill_stream(*words)
     assert not (place.directory / name).exists() and (place.directory / f"{name}.journal").exists()
     other = place.kt(*words[:8], "elsewhere", *words[9:], "--mode", "append", status=1)
     assert f"{name}.journal: another run was interrupted while writing to {sink} with --checkpoint" in other.err
@@ -378,17 +376,8 @@ def test_the_manifest_of_a_stream_that_was_killed_is_completed_at_its_next_start
         assert sum(file["rows"] for file in content["sink"]["files"]) == 45
 
 
-def test_a_stream_of_several_sources_counts_each_one_whatever_the_order_of_its_query(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_of_several_sources_counts_each_one_whatever_the_order_of_its_query(place: Place) -> None:
     """Spark lists the sources in the order of the query, and one that the query uses twice two times."""
-    from kafkatools.pipeline.run.recorded_stream import _Recorder
-
-    class Killed(BaseException):
-        """Stands for the end of the process."""
-
-    def killed(*_: object) -> None:
-        raise Killed
 
     def records() -> dict[str, tuple[int, set[str], int]]:
         return {
@@ -419,10 +408,7 @@ def test_a_stream_of_several_sources_counts_each_one_whatever_the_order_of_its_q
     )  # fmt: skip
     place.send(orders, 0, 30)
     place.send(users, 0, 12)
-    with monkeypatch.context() as patched:
-        patched.setattr(_Recorder, "end", killed)
-        with pytest.raises(Killed):
-            place.kt(*words)
+    place.kill_stream(*words)
     place.send(users, 12, 3)
     assert "completing the manifest of a stream that was interrupted" in place.kt(*words).err
     assert records() == {"orders": (30, {orders}, 30), "users": (15, {users}, 15)}
@@ -443,27 +429,14 @@ def test_a_stream_of_several_sources_counts_each_one_whatever_the_order_of_its_q
     place.kt("pipeline", "verify", "several.json")
 
 
-def test_a_topic_that_was_deleted_does_not_keep_the_manifest_of_a_stream_that_was_killed(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kafkatools.pipeline.run.recorded_stream import _Recorder
-
-    class Killed(BaseException):
-        """Stands for the end of the process."""
-
-    def killed(*_: object) -> None:
-        raise Killed
-
+def test_a_topic_that_was_deleted_does_not_keep_the_manifest_of_a_stream_that_was_killed(place: Place) -> None:
     topic = place.topic("deleted")
     words = (
         "pipeline", "run", "--from", f"topic:{topic}", "--to", "json:deleted", "--stream", "--checkpoint", "state-gone",
         "--trigger", "available-now", "--manifest", "gone.json", "--from-option", "startingOffsets=earliest",
     )  # fmt: skip
     place.send(topic, 0, 30)
-    with monkeypatch.context() as patched:
-        patched.setattr(_Recorder, "end", killed)
-        with pytest.raises(Killed):
-            place.kt(*words)
+    place.kill_stream(*words)
     place.kt("topics", "--delete", "--topic", topic)
     ran = place.kt(*words, status=1)
     assert "gone.json: completing the manifest of a stream that was interrupted" in ran.err

@@ -31,18 +31,23 @@ def archive_path(cache: pathlib.Path, java: str, class_path: str, name: str = "c
 
 
 def ensure(archive: pathlib.Path, java: str, class_path: str, train: Callable[[pathlib.Path], None]) -> None:
-    """Makes the archive unless it is there; `train` runs what shall be in it, with a directory for its files. Where the
-    JVM cannot, an empty file ends all trying."""
-    make_once(archive, lambda: _make(archive, java, class_path, train))
+    """Makes the archive unless it is there; `train` runs what shall be in it, with a directory for its files."""
+    make_once(archive, lambda made: _make(made, java, class_path, train))
 
 
-def make_once(archive: pathlib.Path, make: Callable[[], None]) -> None:
-    """Makes an archive unless it is there: of several processes one makes it and the others wait."""
+def make_once(archive: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
+    """Makes an archive unless it is there: of several processes one makes it and the others wait. `make` gets the path
+    for it. Where the JVM cannot, an empty file ends all trying."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with archive.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
-            make()
+            made = archive.with_suffix(".new")
+            made.unlink(missing_ok=True)
+            make(made)
+            if not made.exists():
+                made.touch()
+            made.replace(archive)
 
 
 def flags(archive: pathlib.Path) -> list[str]:
@@ -50,7 +55,7 @@ def flags(archive: pathlib.Path) -> list[str]:
     return [f"-XX:SharedArchiveFile={archive}"] if archive.exists() and archive.stat().st_size else []
 
 
-def _make(archive: pathlib.Path, java: str, class_path: str, train: Callable[[pathlib.Path], None]) -> None:
+def _make(made: pathlib.Path, java: str, class_path: str, train: Callable[[pathlib.Path], None]) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         before = os.environ.get("JDK_JAVA_OPTIONS")
@@ -63,10 +68,5 @@ def _make(archive: pathlib.Path, java: str, class_path: str, train: Callable[[pa
                 os.environ["JDK_JAVA_OPTIONS"] = before
         lines = [line for path in sorted(directory.glob("*.classes")) for line in path.read_text().splitlines()]
         (directory / "all").write_text("\n".join(dict.fromkeys(lines)) + "\n")
-        made = archive.with_suffix(".new")
-        made.unlink(missing_ok=True)
         options = ["-Xshare:dump", f"-XX:SharedClassListFile={directory}/all", f"-XX:SharedArchiveFile={made}"]
         subprocess.run([java, *options, "-cp", class_path], capture_output=True, check=False)
-        if not made.exists():
-            made.touch()
-        made.replace(archive)

@@ -44,14 +44,12 @@ def quick_options() -> str:
     except Unavailable:
         return QUICK
     archive = class_archive.archive_path(CACHE, java, f"{home / 'jars'}/*", "spark-classes")
-    class_archive.make_once(archive, lambda: _make(archive, java))
+    class_archive.make_once(archive, lambda made: _make(made, java))
     flags = [*class_archive.flags(archive), "-Xlog:disable"]  # no word about an archive that does not fit
     return " ".join([QUICK, *map(shlex.quote, flags)])
 
 
-def _make(archive: pathlib.Path, java: str) -> None:
-    made = archive.with_suffix(".new")
-    made.unlink(missing_ok=True)
+def _make(made: pathlib.Path, java: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         log = unpack_log("codec-lz4-java", directory)
@@ -65,9 +63,6 @@ def _make(archive: pathlib.Path, java: str) -> None:
         command = [sys.executable, "-m", "support.spark_classes_session", str(log), str(directory / "out")]
         # The JVM inherits the pipes, so this waits for its end as well, when it writes the archive.
         subprocess.run(command, env=environ, capture_output=True, timeout=PATIENCE_S, check=False, cwd=directory)
-    if not made.exists():
-        made.touch()
-    made.replace(archive)
 
 
 if __name__ == "__main__":  # before the tests, whose time is limited

@@ -8,13 +8,12 @@ import uuid
 from typing import Any
 
 import pytest
+from support.manual_groups import ManualGroups
 
-from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import HeartbeatRequest
 from kafkatools.core.broker.coordinators.groups.requests import Client, MemberIdentity
 from kafkatools.core.broker.coordinators.groups.topic_regex import compiled
-from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataImage, PartitionState, TopicState
-from kafkatools.core.broker.server.timer import Timer
+from kafkatools.core.broker.metadata.image import GROUP_RESOURCE
 from kafkatools.core.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -37,27 +36,13 @@ SUBSCRIPTION = b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0"  # version 1, topic 
 ASSIGNMENT = b"\0\1\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1\xff\xff\xff\xff"  # version 1, t: 0, 1
 
 
-class Groups:
+class Groups(ManualGroups):
     """Drives consumer groups over the classic harness."""
 
     def __init__(self, harness: Any, settings: dict[str, object] | None = None) -> None:
-        self.harness = harness
-        self.image = MetadataImage()
-        self.config = harness.config.replace(settings or {})
+        super().__init__(harness, settings or {})
         self.add_topic("t", T, 2)
         self.open()
-
-    def open(self) -> None:
-        harness = self.harness
-        harness.timer = Timer(harness.clock.now_ms())
-        harness.groups = GroupCoordinator(self.config, harness.store, harness.timer, harness.clock, image=self.image)
-        harness.load()
-
-    def add_topic(self, name: str, topic_id: uuid.UUID, partitions: int) -> None:
-        states = {index: PartitionState(index, (1,), (1,), 1, 0, 0) for index in range(partitions)}
-        topic = TopicState(name, topic_id, states)
-        self.image.topics[name] = self.image.topics_by_id[topic_id] = topic
-        self.image.version += 1
 
     def note(self, name: str) -> None:
         self.harness.groups.consumer.note_topics({name}, has_new=True)
@@ -72,10 +57,6 @@ class Groups:
         if "subscribed_topic_regex" not in changes:
             fields["subscribed_topic_names"] = frozenset(names or ("t",))
         return self.beat(member_id, 0, **{**fields, **changes})
-
-    @property
-    def group(self) -> Any:
-        return self.harness.groups.groups["g"]
 
 
 @pytest.fixture

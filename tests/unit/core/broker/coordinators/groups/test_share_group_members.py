@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from support.manual_groups import ManualGroups
 
-from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.groups.requests import Client
 from kafkatools.core.broker.coordinators.groups.share.changes import GroupEpochChange, StatePartitions
 from kafkatools.core.broker.coordinators.groups.share.groups import ShareHeartbeat, ShareSurroundings
 from kafkatools.core.broker.coordinators.share_state.share_state import ShareKey
-from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
-from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.errors import (
     FencedMemberEpoch,
     GroupIdNotFound,
@@ -48,31 +46,17 @@ class Persister:
         return partitions
 
 
-class Shares:
+class Shares(ManualGroups):
     """Drives a share group without sockets."""
 
     def __init__(self, harness: Any, settings: Mapping[str, object] = NO_DELAYS) -> None:
-        self.harness = harness
-        self.image = MetadataImage()
         self.persister = Persister()
-        self.config = harness.config.replace(dict(settings))
+        super().__init__(harness, settings, share_around=ShareSurroundings(persister=lambda: self.persister))
         self.add_topic("t", T, 2)
         self.open()
 
-    def open(self) -> None:
-        harness = self.harness
-        harness.timer = Timer(harness.clock.now_ms())
-        around = ShareSurroundings(persister=lambda: self.persister)
-        harness.groups = GroupCoordinator(
-            self.config, harness.store, harness.timer, harness.clock, image=self.image, share_around=around
-        )
-        harness.load()
-
     def add_topic(self, name: str, topic_id: uuid.UUID, partitions: int) -> None:
-        states = {index: PartitionState(index, (1,), (1,), 1, 0, 0) for index in range(partitions)}
-        topic = TopicState(name, topic_id, states)
-        self.image.topics[name] = self.image.topics_by_id[topic_id] = topic
-        self.image.version += 1
+        super().add_topic(name, topic_id, partitions)
         if hasattr(self.harness.groups, "share"):
             self.harness.groups.consumer.note_topics({name}, has_new=True)
             self.harness.groups.share.note_topics({name})
@@ -83,10 +67,6 @@ class Shares:
         request = ShareHeartbeat("g", member_id, epoch, client, rack_id, subscribed_topic_names=subscribed)
         fields: dict[str, Any] = self.harness.groups.share_heartbeat(request)
         return fields
-
-    @property
-    def group(self) -> Any:
-        return self.harness.groups.groups["g"]
 
 
 @pytest.fixture

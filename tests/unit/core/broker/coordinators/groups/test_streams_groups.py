@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.manual_groups import ManualGroups
 
-from kafkatools.core.broker.coordinators.groups.coordinator import GroupCoordinator
 from kafkatools.core.broker.coordinators.groups.offsets_topic import decoded
 from kafkatools.core.broker.coordinators.groups.requests import Client, MemberIdentity
 from kafkatools.core.broker.coordinators.groups.streams.group import TaskOwners
@@ -19,8 +19,6 @@ from kafkatools.core.broker.coordinators.groups.streams.member import Endpoint, 
 from kafkatools.core.broker.coordinators.groups.streams.reconciliation import Reconciliation
 from kafkatools.core.broker.coordinators.groups.streams.tasks import OwnedTasks, Tasks
 from kafkatools.core.broker.coordinators.groups.streams.topology import InternalTopic, Subtopology, Topology
-from kafkatools.core.broker.metadata.image import MetadataImage, PartitionState, TopicState
-from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.errors import (
     FencedMemberEpoch,
     GroupIdNotFound,
@@ -42,26 +40,13 @@ def topology(epoch: int = 0, *topics: str) -> Topology:
     return Topology(epoch, {"0": Subtopology("0", source_topics=topics or ("lines",))})
 
 
-class Streams:
+class Streams(ManualGroups):
     """Drives a streams group of one subtopology with two tasks, without sockets."""
 
     def __init__(self, harness: Any, settings: Mapping[str, object] = NO_DELAYS) -> None:
-        self.harness = harness
-        self.image = MetadataImage()
-        self.config = harness.config.replace(dict(settings))
-        self.add_topic(2)
+        super().__init__(harness, settings)
+        self.add_topic("lines", LINES, 2)
         self.open()
-
-    def open(self) -> None:
-        harness = self.harness
-        harness.timer = Timer(harness.clock.now_ms())
-        harness.groups = GroupCoordinator(self.config, harness.store, harness.timer, harness.clock, image=self.image)
-        harness.load()
-
-    def add_topic(self, partitions: int) -> None:
-        states = {index: PartitionState(index, (1,), (1,), 1, 0, 0) for index in range(partitions)}
-        self.image.topics["lines"] = self.image.topics_by_id[LINES] = TopicState("lines", LINES, states)
-        self.image.version += 1
 
     def beat(self, member_id: str, epoch: int, *owned: int, **changes: Any) -> dict[str, Any]:
         """A heartbeat of a member that reports the active tasks `owned` of subtopology 0, if there are any."""
@@ -84,10 +69,6 @@ class Streams:
         kept = tasks_of(self.beat("a", 2))[0]
         self.beat("a", 2, kept)
         self.beat("b", self.group.members["b"].member_epoch)
-
-    @property
-    def group(self) -> Any:
-        return self.harness.groups.groups["g"]
 
 
 @pytest.fixture
@@ -203,7 +184,7 @@ def test_the_initial_delay_counts_from_the_first_join_also_when_that_member_left
 
 def test_a_changed_topic_raises_the_epoch_with_the_next_heartbeat(streams: Streams) -> None:
     streams.join("a")
-    streams.add_topic(3)
+    streams.add_topic("lines", LINES, 3)
     assert streams.beat("a", 2, 0, 1)["member_epoch"] == 2
     streams.note("other")
     assert streams.beat("a", 2, 0, 1)["member_epoch"] == 2
