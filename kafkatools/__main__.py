@@ -14,16 +14,17 @@ _ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
 def main() -> None:
     """Run `kt` with this process's arguments and console, then exit with the command's status; 130 after Ctrl-C."""
-    from kafkatools.cli import main as run
-    from kafkatools.cli import terminate_politely
-    from kafkatools.commands import command_of_script
-    from kafkatools.console import Console
-
-    script = command_of_script(sys.argv[0])
-    arguments = sys.argv[1:] if script is None else [script, *sys.argv[1:]]
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     try:
-        terminate_politely()
+        from kafkatools.stop_signals import terminate_politely
+
+        terminate_politely()  # before the other imports, which take most of the time of a short command
+        from kafkatools.cli import main as run
+        from kafkatools.commands import command_of_script
+        from kafkatools.console import Console
+
+        script = command_of_script(sys.argv[0])
+        arguments = sys.argv[1:] if script is None else [script, *sys.argv[1:]]
         status = int(run(arguments, Console.of_process()))
     except KeyboardInterrupt:
         status = 130

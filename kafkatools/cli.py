@@ -7,9 +7,7 @@ exists only for the help of `kt` itself. The broad `except` of this module is th
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands import (
@@ -54,10 +52,6 @@ _HINTS = {
     "NOT_KAFKA": "Is this the port of a broker's plaintext listener?",
 }
 """Advice by the name of an error."""
-
-
-class Terminated(KeyboardInterrupt):
-    """Raised by SIGTERM and SIGHUP; handled like Ctrl-C."""
 
 
 def main(arguments: Sequence[str], console: Console) -> ExitStatus:
@@ -305,18 +299,6 @@ def _handle_interrupt(console: Console) -> ExitStatus:
     except OSError:
         console.abandon_stdout()
     return ExitStatus.INTERRUPTED
-
-
-def terminate_politely() -> None:
-    """Make SIGTERM and SIGHUP raise Terminated, so that commands flush and report as after Ctrl-C. A signal that is
-    ignored, as under nohup, stays ignored."""
-
-    def handle(signum: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, handle)
 
 
 def _application(arguments: Sequence[str], console: Console) -> ExitStatus:

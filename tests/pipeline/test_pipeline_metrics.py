@@ -182,10 +182,12 @@ def test_a_progress_without_a_field_costs_only_the_entry(tmp_path: pathlib.Path)
 
 
 def test_reports_change_neither_what_damage_does_nor_what_is_decoded() -> None:
-    without = {"strict": "true", "decodeRecords": "false", "reportPath": "/r"}
+    without = {"strict": "true", "decodeRecords": "false", "reportPath": "/r", "requireReports": "false"}
     assert with_reports({"a": "b"}, "/r") == {"a": "b", **without}
-    assert with_reports({"STRICT": "true"}, "/r") == {"STRICT": "true", "reportPath": "/r"}
+    assert with_reports({"STRICT": "true"}, "/r") == {
+        "STRICT": "true", "reportPath": "/r", "requireReports": "false",
+    }  # fmt: skip
     assert with_reports({"decoderecords": "true"}, "/r") == {
-        "decoderecords": "true", "strict": "true", "reportPath": "/r",
+        "decoderecords": "true", "strict": "true", "reportPath": "/r", "requireReports": "false",
     }  # fmt: skip
     assert with_reports({"ReportPath": "/own"}, "/r") == {"ReportPath": "/own"}

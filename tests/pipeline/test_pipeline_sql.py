@@ -6,7 +6,7 @@ import json
 import pathlib
 import uuid
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from support.avro_values import registered_value
@@ -15,6 +15,18 @@ from support.kt import Ran, run_kt
 from support.schema_registry import Answer, Request, serving
 
 from kafkatools import Producer
+from kafkatools.pipeline.catalog.options import TableOptions
+from kafkatools.pipeline.catalog.views import ViewFile
+from kafkatools.pipeline.run.session import register
+from kafkatools.pipeline.uris import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark", reason="PySpark is not installed")
+
+from kafkatools.pipeline.catalog.catalog import Catalog  # noqa: E402
+from kafkatools.pipeline.catalog.tables import RecordTables, TableReports  # noqa: E402
 
 RECORDS = 40
 
@@ -83,6 +95,18 @@ def test_log_files_are_tables_too(place: Place) -> None:
     assert place.rows(query) == [{"n": RECORDS // 2}]
     missing = place.run("SELECT * FROM `log:/not/there`", status=1)
     assert missing.err.splitlines()[-1] == "/not/there does not exist"
+
+
+def test_a_query_goes_on_if_reports_for_sparks_ui_cannot_be_written(place: Place, spark: SparkSession) -> None:
+    file = place.home / "file"
+    file.write_text("")
+    register(spark)
+    tables = RecordTables(spark, Cluster(place.bootstrap, {}), TableOptions.of(None, "string", "string", {}))
+    catalog = Catalog(spark, tables, ViewFile(str(place.home / "views.sql")))
+    values = f"SELECT value FROM orders UNION ALL SELECT value FROM `log:{place.log_dir}/orders-0`"
+    prepared = catalog.prepare(f"SELECT count(value) AS n FROM ({values})", reports=TableReports(str(file)))
+    assert prepared.frame is not None
+    assert [row.n for row in prepared.frame.collect()] == [RECORDS + RECORDS // 2]
 
 
 def test_show_tables_and_describe(place: Place) -> None:

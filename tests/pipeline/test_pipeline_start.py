@@ -191,6 +191,64 @@ def test_a_signal_at_the_start_leaves_no_jvm_behind(tmp_path: pathlib.Path, sign
     assert _processes_of(mark) == []
 
 
+SIGNALS_IN_CALLBACKS = """
+import os, signal, sys
+from kafkatools.__main__ import main
+
+moment, number = sys.argv.pop(1), int(sys.argv.pop(1))
+done = []
+
+def interrupt():
+    if not done:
+        done.append(True)
+        os.kill(os.getpid(), number)
+
+class Finalized:
+    def __del__(self):
+        interrupt()
+
+def on_event(event, arguments):
+    if event == moment.partition(" ")[0] and moment.partition(" ")[2] in str(arguments[0]):
+        Finalized()
+
+if moment == "fork":
+    os.register_at_fork(before=interrupt)
+else:
+    sys.addaudithook(on_event)
+main()
+"""
+STALLING_JAVA = """#!/bin/sh
+case "$*" in
+*-version*) echo 'openjdk version "17.0.15" 2025-04-15' >&2 ;;
+*) sleep 20; exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "moment",
+    ["import kafkatools.cli", "import kafkatools.pipeline", "import pyspark", "subprocess.Popen spark-submit", "fork"],
+)
+def test_a_signal_in_a_callback_at_the_start_ends_the_run(
+    tmp_path: pathlib.Path, java_home: pathlib.Path, moment: str, number: int
+) -> None:
+    """Python drops exceptions of callbacks at a fork and of finalizers, so nothing would end the run. The program
+    sends itself the signal there; its Java is another program, which would end the run with status 1."""
+    (java_home / "bin" / "java").write_text(STALLING_JAVA)
+    log = unpack_log("codec-lz4-java", tmp_path / "log")
+    words = ["pipeline", "run", "--from", f"log:{log}", "--to", "console:", "--master", "local[1]"]
+    mark = uuid.uuid4().hex
+    environ = {**os.environ, "JAVA_HOME": str(java_home), "KT_TEST_MARK": mark}
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALS_IN_CALLBACKS, moment, str(int(number)), *words],
+        capture_output=True, text=True, env=environ, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr in ("", "Starting Spark (local[1]) ...\n")
+    eventually(lambda: not _processes_of(mark), 30)
+
+
 @pytest.mark.xdist_group("spark")
 def test_the_port_of_a_driver_is_not_that_of_a_master(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()

@@ -265,7 +265,7 @@ def open_table(opening: Opening, source: Source) -> Table:
     if source.uri.is_kafka and (not pipeline.is_streaming or pipeline.trigger == AVAILABLE_NOW):
         options["reportPath"] = reports_of(opening.reports, source)
     elif source.uri.is_kafka and opening.has_stream_reports:
-        options = {"requireReports": "false", **with_reports(options, reports_of(opening.reports, source))}
+        options = with_reports(options, reports_of(opening.reports, source))
     if source.uri.kind == uris.TOPIC and pipeline.is_streaming and len(pipeline.sources) > 1:
         options["sourceName"] = source.name  # Spark's progress and checkpoint do not tell which source is which
     schema = None
@@ -287,14 +287,14 @@ def open_table(opening: Opening, source: Source) -> Table:
 
 
 def with_reports(options: Mapping[str, str], directory: str) -> dict[str, str]:
-    """Return the options of a Kafka source with reports of what is read. Damage ends the query and headers of batches
-    are used, as without reports."""
+    """Return the options of a Kafka source with reports for Spark's UI alone. Damage ends the query and headers of
+    batches are used, as without reports; a report that cannot be written does not end the query."""
     names = {name.lower() for name in options}
     if "reportpath" in names:
         return dict(options)
     strict = {} if "strict" in names else {"strict": "true"}
     decodes = {} if names & {"strict", "decoderecords"} else {"decodeRecords": "false"}
-    return {**options, **strict, **decodes, "reportPath": directory}
+    return {**options, **strict, **decodes, "reportPath": directory, "requireReports": "false"}
 
 
 def columns_schema(columns: frozenset[str]) -> StructType:

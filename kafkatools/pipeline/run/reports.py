@@ -7,9 +7,11 @@ or fails halfway therefore counts once.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -19,6 +21,7 @@ from kafkatools.core import atomic_file
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 
+_log = logging.getLogger(__name__)
 _SUFFIX = ".json"
 _MASK = (1 << 64) - 1
 
@@ -115,6 +118,17 @@ def write_report(directory: str, report: SplitReport) -> None:
             storage.write_bytes(target, data)
     except OSError as error:
         raise PipelineError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def reporting(*, is_required: bool) -> Iterator[None]:
+    """Raise a PipelineError of this context only if the query needs its reports; log it as a warning otherwise."""
+    try:
+        yield
+    except PipelineError as error:
+        if is_required:
+            raise
+        _log.warning("%s", error)
 
 
 def read_reports(directory: str, seen: set[str] | None = None) -> Iterator[SplitReport]:

@@ -42,13 +42,14 @@ _ONLY_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay
 COMMON_NAMES = (
     *_STRATEGIES, *_ONLY_BATCH, "bounds", "decodeRecords", "startingOffsets", "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "startingTimestamp", "failOnDataLoss", "includeHeaders", "includeMetadata",
-    "isolationLevel", "minPartitions", "pushFilters", "reportPath", "strict", STRICT_OPTIONS,
+    "isolationLevel", "minPartitions", "pushFilters", "reportPath", "requireReports", "strict",
+    STRICT_OPTIONS,
 )  # fmt: skip
 """Options of both `kt` and `kafka-log`."""
 
 _NAMES = (
     *COMMON_NAMES, *_ONLY_STREAM, "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs", "maxRecordsPerPartition", "requireReports", "sourceName",
+    "kafkaConsumer.pollTimeoutMs", "maxRecordsPerPartition", "sourceName",
 )  # fmt: skip
 _NO_GROUP = "the source reads without a consumer group"
 _BY_LOWER = {name.lower(): name for name in _NAMES}

@@ -26,7 +26,7 @@ from kafkatools.core.consumer.range_reader import RangeLost, RangeReader
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.log.reading import header_columns
 from kafkatools.pipeline.errors import PipelineError, unreachable_brokers_hint
-from kafkatools.pipeline.run.reports import RECORDS, SplitReport, write_report
+from kafkatools.pipeline.run.reports import RECORDS, SplitReport, reporting, write_report
 from kafkatools.pipeline.sources.arrow_rows import ArrowRows
 from kafkatools.pipeline.sources.live.batches import AbortedTransactions, BatchWalk, Markers, Run
 from kafkatools.pipeline.sources.live.cluster import LiveCluster
@@ -108,12 +108,8 @@ def read_split(split: LiveSplit, task: Task) -> Iterator[pa.RecordBatch]:
         raise PipelineError(f"{split.topic}-{split.partition}: {error}{hint}") from error
     if task.options.report_path is None:
         return
-    try:
+    with reporting(is_required=task.options.requires_reports):
         write_report(task.options.report_path, report)
-    except PipelineError as error:
-        if task.options.requires_reports:
-            raise
-        _log.warning("%s", error)
 
 
 def _read_range(split: LiveSplit, task: Task, report: SplitReport) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from kafkatools.pipeline.python_check import PythonCheck
 from kafkatools.pipeline.run.read_progress import OFFSETS, write_plan
+from kafkatools.pipeline.run.reports import reporting
 from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.options import SourceOptions, is_set, read_options
 from kafkatools.pipeline.sources.live.reader import LiveSplit, Task, read_split, splits_of
@@ -88,7 +89,8 @@ class LiveReader(DataSourceReader):
         try:
             splits = splits_of(cluster.batch_ranges(self._bounds), self._options, arrow_schema(self._schema), cluster)
             if self._options.report_path is not None:
-                write_plan(self._options.report_path, ((split.start, split.end) for split in splits), OFFSETS)
+                with reporting(is_required=self._options.requires_reports):
+                    write_plan(self._options.report_path, ((split.start, split.end) for split in splits), OFFSETS)
             return spark_partitions(splits)
         finally:
             cluster.close()

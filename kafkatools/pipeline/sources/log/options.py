@@ -66,6 +66,7 @@ def read_options(options: Mapping[str, str]) -> LogOptions:
         values.boolean("strict", False),
         values.text("reportPath") or None,
         decodes_records=values.boolean("decodeRecords", values.boolean("strict", False)),
+        requires_reports=values.boolean("requireReports", True),
     )
     return LogOptions(
         paths_of(options),

@@ -43,6 +43,7 @@ class ReadOptions:
     report_path: str | None = None
     accepts_tail: bool = False
     decodes_records: bool = True
+    requires_reports: bool = True
 
 
 def read_task(
@@ -78,12 +79,13 @@ class _SplitReader:
 
     def finish(self) -> None:
         """Close files and, with reportPath, write the report, after all rows have been consumed. Raises PipelineError
-        if the report cannot be written."""
+        if the report cannot be written, unless requireReports is false."""
         if self._split.transactions is not None:
             self._split.transactions.close()
         self.report.size_bytes = self._split.size_bytes
         if self._options.report_path is not None:
-            reports.write_report(self._options.report_path, self.report)
+            with reports.reporting(is_required=self._options.requires_reports):
+                reports.write_report(self._options.report_path, self.report)
 
     # -- tables --
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from kafkatools.pipeline.python_check import PythonCheck
 from kafkatools.pipeline.run.read_progress import BYTES, write_plan
+from kafkatools.pipeline.run.reports import reporting
 from kafkatools.pipeline.sources import schema as columns
 from kafkatools.pipeline.sources.log.options import LogOptions, read_options
 from kafkatools.pipeline.sources.log.plan import plan_tasks
@@ -69,7 +70,8 @@ class LogReader(DataSourceReader):
         tasks = plan_tasks(self._options, self._schema.names, self._pushed)
         if (directory := self._options.reading.report_path) is not None:
             splits = [split for task in tasks for split in task.splits]
-            write_plan(directory, ((split.start_position, split.end_position) for split in splits), BYTES)
+            with reporting(is_required=self._options.reading.requires_reports):
+                write_plan(directory, ((split.start_position, split.end_position) for split in splits), BYTES)
         return [LogPartition(task.splits) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
