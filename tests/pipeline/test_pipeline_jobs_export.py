@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import recorded_segments
 from support.dumped_records import batches_of
+from support.embedded import embedded_broker
+from support.kt import run_kt
 
+from kafkatools import Producer
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.export import run_export
@@ -160,6 +163,7 @@ def test_options_that_change_rows_or_columns_belong_to_an_export() -> None:
         ({"options": {"wholeSegments": "true"}}, "wholesegments None, not true"),
         ({"options": {"isolationLevel": "read_committed"}}, "isolationlevel None, not read_committed"),
         ({"sink_options": {}}, r"to-option \{'sep': ';'\}, not \{\}"),
+        ({"sink_options": {"sep": ";", "nullValue": "TRUE"}}, "to-option .*, not {'nullvalue': 'TRUE', 'sep': ';'}"),
         ({"where": "offset < 5"}, "where None, not offset < 5"),
     ):
         other: Export = replace(export, **change)  # type: ignore[arg-type]
@@ -168,6 +172,31 @@ def test_options_that_change_rows_or_columns_belong_to_an_export() -> None:
     of_earlier_version = {name: value for name, value in recorded.items() if name not in ("includemetadata", "table")}
     ensure_same_export(replace(export, options={"includeMetadata": "true"}), of_earlier_version)
     ensure_same_export(export, {**recorded, "includeheaders": "false"})
+
+
+def test_an_export_of_another_cluster_is_another_export() -> None:
+    export = Export(Uri("topic", "a"), Uri("csv", "/out"), cluster_id="A")
+    recorded = export_identity(export)
+    ensure_same_export(export, recorded)
+    with pytest.raises(PipelineError, match="^csv:/out is an export with cluster A, not B; export into a new place"):
+        ensure_same_export(replace(export, cluster_id="B"), recorded)
+    ensure_same_export(replace(export, cluster_id=None), recorded)
+    ensure_same_export(export, export_identity(replace(export, cluster_id=None)))
+
+
+def test_a_topic_of_the_same_name_in_another_cluster_does_not_continue_an_export(
+    spark: SparkSession, tmp_path: pathlib.Path
+) -> None:
+    register(spark)
+    for number, engine in ((0, "local"), (1, "spark"), (1, "local")):
+        with embedded_broker(tmp_path / str(number)) as bootstrap:
+            with Producer(bootstrap_servers=bootstrap) as producer:
+                producer.send("t", b"value")
+            words = ("export", "topic:t", "--to", f"parquet:{tmp_path}/out", "--engine", engine)
+            ran = run_kt(*words, "--bootstrap-server", bootstrap)
+        assert ran.status == number, ran
+        assert number == 0 or " is an export with cluster " in ran.err
+    assert offsets_in_files(tmp_path / "out") == [0]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +212,8 @@ def test_options_that_change_rows_or_columns_belong_to_an_export() -> None:
         ({}, {"is_text": True}),
         ({}, {"sink_options": {"header": "true"}}),
         ({"sink_options": {"sep": ";"}}, {"sink_options": {"delimiter": ";"}}),
+        ({"sink_options": {"quoteAll": "true"}}, {"sink_options": {"quoteAll": "TRUE"}}),
+        ({}, {"options": {"table": "records", "wholeSegments": "False"}}),
     ],
 )
 def test_two_spellings_of_one_export_are_equal(before: Any, present: Any) -> None:

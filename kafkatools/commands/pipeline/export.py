@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.show import count_text
-from kafkatools.commands.pipeline.spark import session, usage
+from kafkatools.commands.pipeline.spark import failures, session, usage
 from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -63,6 +63,7 @@ def export_of(console: Console, args: Args, options: dict[str, str], *, has_tabl
     """Return the export that the options describe; `options` are added to those of the source. `has_tables`: the target
     may be a table. Raises UsageError, and KafkaError or CommandError if the topic cannot be found."""
     from kafkatools.pipeline.jobs.export_state import DEFAULT_ROUND, FORMATS, LAYOUTS, Export
+    from kafkatools.pipeline.run.identity import cluster_id_of
 
     with usage():
         sink = parse_sink(args.to)
@@ -81,6 +82,8 @@ def export_of(console: Console, args: Args, options: dict[str, str], *, has_tabl
     if args.has_option("round") and args.round < 1:
         raise UsageError(f"--round takes a number of offsets above 0, not {args.round}")
     source = job_source.source_of_operand(console, args, args.operand)
+    with failures():
+        cluster_id = None if source.cluster is None else cluster_id_of(source.cluster)
     headers = {} if args.no_headers else {"includeHeaders": "true"}
     return Export(
         source.uri,
@@ -92,6 +95,7 @@ def export_of(console: Console, args: Args, options: dict[str, str], *, has_tabl
         args.where,
         args.text,
         args.round if args.has_option("round") else DEFAULT_ROUND,
+        cluster_id=cluster_id,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.offsets import Ranges
-from kafkatools.pipeline.run.identity import normal_uri, normal_value
+from kafkatools.pipeline.run.identity import normal_options, normal_uri
 from kafkatools.pipeline.run.manifest import write_whole
 from kafkatools.pipeline.storage import join, local_path, read_bytes
 from kafkatools.pipeline.uris import Cluster, Uri, path_of
@@ -42,9 +42,6 @@ _FORM_OPTIONS = (
     "locale", "nullValue", "quote", "quoteAll", "sep", "timeZone", "timestampFormat", "timestampNTZFormat",
 )  # fmt: skip
 """Options of Spark's CSV and JSON writers that determine how rows are written."""
-_SYNONYMS = {"delimiter": "sep", "charset": "encoding"}
-_DEFAULTS = ("", "false", "read_uncommitted")
-"""Values of the options in _SELECTION_OPTIONS that are the same as none."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Export:
     """The options of an export. `partition_by` lists date (UTC date of the timestamp) and topic in directory order.
     `where` is an SQL filter in `dialect`, None for Spark's. `round_offsets` is the approximate number of offsets in a
     round. `is_text`, always on in CSV, writes keys and values as text, or as base64 in a separate column if not
-    UTF-8."""
+    UTF-8. `cluster_id` is that of `cluster`, None if it is unknown."""
 
     source: Uri
     sink: Uri
@@ -64,6 +61,7 @@ class Export:
     is_text: bool = False
     round_offsets: int = DEFAULT_ROUND
     dialect: str | None = None
+    cluster_id: str | None = None
 
     @property
     def has_text(self) -> bool:
@@ -91,37 +89,32 @@ def export_identity(export: Export) -> dict[str, object]:
     given = {name.lower(): value for name, value in export.sink_options.items()}
     form = {name: given[name.lower()] for name in _FORM_OPTIONS if name.lower() in given}
     about = {"source": str(export.source), "where": export.where, "dialect": export.dialect}
-    return {**about, **shape, **selection, "to-option": form}
+    cluster = {} if export.cluster_id is None else {"cluster": export.cluster_id}
+    return {**about, **cluster, **shape, **selection, "to-option": form}
 
 
 def ensure_same_export(export: Export, recorded: Mapping[str, object]) -> None:
     """Raise PipelineError if a recorded identity is that of another export. What it lacks, since an earlier version
-    wrote it, is not compared, nor are spellings of one value."""
+    wrote it, is not compared, nor are spellings of one value, nor a cluster without an id."""
     present = export_identity(export)
-    before = _normal_identity({**present, **recorded})
-    for name, value in _normal_identity(present).items():
-        if before[name] != value:
+    before, now = _normal_identity({**present, **recorded}), _normal_identity(present)
+    for name in dict.fromkeys((*now, *before)):
+        if before.get(name) != now.get(name) and not (name == "cluster" and export.cluster_id is None):
             raise PipelineError(
-                f"{export.sink} is an export with {name} {before[name]}, not {value}; export into a new place, or "
-                "repeat the earlier options"
+                f"{export.sink} is an export with {name} {before.get(name)}, not {now.get(name)}; export into a new "
+                "place, or repeat the earlier options"
             )
 
 
 def _normal_identity(content: Mapping[str, Any]) -> dict[str, object]:
-    """Return an identity in the spelling in which it is compared: a default is None."""
-    is_csv = content["format"] == "csv"
-    selection = {**content, "isolationlevel": content["isolationlevel"] or content["kafka.isolation.level"]}
-    options = {name: normal_value(name, selection[name] or "") for name in _SELECTION_OPTIONS}
-    form = {_SYNONYMS.get(name, name): value for name, value in content["to-option"].items()}
-    if is_csv and form.get("header", "").lower() == "true":
-        del form["header"]
+    """Return an identity in the spelling in which it is compared, without defaults."""
+    selection = {name: content[name] for name in _SELECTION_OPTIONS if content[name] is not None}
     return {
-        **content,
-        **{name: None if value in _DEFAULTS else value for name, value in options.items()},
-        "kafka.isolation.level": None,
+        **{name: value for name, value in content.items() if name not in _SELECTION_OPTIONS},
+        **{name: value for name, (_, value) in normal_options(selection).items()},
         "source": normal_uri(content["source"]),
-        "text": content["text"] or is_csv,
-        "to-option": form,
+        "text": content["text"] or content["format"] == "csv",
+        "to-option": {name: value for name, (_, value) in normal_options(content["to-option"]).items()},
     }
 
 

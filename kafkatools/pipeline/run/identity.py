@@ -44,8 +44,11 @@ _ONLY_AT_START = frozenset(
 )  # fmt: skip
 """Lower-case names of options that have no effect on a stream whose checkpoint has offsets."""
 _DEFAULTS = {"isolationlevel": "read_uncommitted", "includeheaders": "false", "includemetadata": "false",
-             "header": "true", "inferschema": "true"}  # fmt: skip
+             "table": "records", "wholesegments": "false", "header": "true", "inferschema": "true"}  # fmt: skip
 """The defaults of options, which may be named or left out, by lower-case names; the last two are those of CSV."""
+_SYNONYMS = {"kafka.isolation.level": "isolationLevel", "delimiter": "sep", "charset": "encoding"}
+_TEXTS = ("emptyvalue", "nullvalue")
+"""Lower-case names of options whose values are written into rows, so that case matters."""
 _TOPICS = "subscribe"
 _SECRET = re.compile(r"^(spark\.hadoop\.)?fs\.|password|passwd|secret|token|credential|access\.?key|account\.?key")
 """Matches the lower-case names of options that may be secret, besides `kafka.*`."""
@@ -94,14 +97,19 @@ def _cluster_ids(clusters: Iterable[tuple[str, Cluster | None]]) -> dict[str, st
         if cluster is None:
             continue
         if cluster.bootstrap not in by_address:
-            settings = {setting: value for setting, value in cluster.settings.items() if setting in ADMIN}
-            try:
-                with AdminClient(cluster.bootstrap, settings, SystemClock()) as admin:
-                    by_address[cluster.bootstrap] = describe_cluster(admin).cluster_id
-            except KafkaError as error:
-                raise PipelineError(f"{cluster.bootstrap}: {error}") from error
+            by_address[cluster.bootstrap] = cluster_id_of(cluster)
         ids[name] = by_address[cluster.bootstrap]
     return ids
+
+
+def cluster_id_of(cluster: Cluster) -> str | None:
+    """Return the id of a cluster. Raises PipelineError if no broker answers."""
+    settings = {setting: value for setting, value in cluster.settings.items() if setting in ADMIN}
+    try:
+        with AdminClient(cluster.bootstrap, settings, SystemClock()) as admin:
+            return describe_cluster(admin).cluster_id
+    except KafkaError as error:
+        raise PipelineError(f"{cluster.bootstrap}: {error}") from error
 
 
 def _recorded(uri: Uri, pipeline: Pipeline) -> str:
@@ -133,8 +141,23 @@ def _without_password(uri: str) -> str:
     return _PASSWORD.sub(r"\1@", uri)
 
 
-def normal_value(name: str, value: str) -> str:
-    """Return the value of an option (`name` in lower case) in the spelling in which it is compared."""
+def normal_options(options: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the names and values of options in the spelling in which two runs are compared, by the names in lower
+    case. Defaults and what may be secret are left out. An option goes before its synonym."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in sorted(options, key=lambda name: name.lower() in _SYNONYMS):
+        shown = _SYNONYMS.get(name.lower(), name)
+        found.setdefault(shown.lower(), (shown, _normal_value(shown.lower(), options[name])))
+    return {
+        name: (shown, value)
+        for name, (shown, value) in found.items()
+        if not _is_secret(name) and value.lower() != _DEFAULTS.get(name)
+    }
+
+
+def _normal_value(name: str, value: str) -> str:
+    if name in _TEXTS:
+        return value
     if value.lower() in ("true", "false"):
         return value.lower()
     if name == _TOPICS:
@@ -230,10 +253,6 @@ def _parts(content: PipelineIdentity) -> Iterator[tuple[str, object]]:
 
 
 def _options(prefix: str, options: Mapping[str, str], left_out: Collection[str]) -> Iterator[tuple[str, object]]:
-    for name, value in options.items():
-        shown = "isolationLevel" if name.lower() in ISOLATION_OPTIONS else name
-        lower = shown.lower()
-        normal = normal_value(lower, value)
-        if lower in left_out or _is_secret(lower) or normal.lower() == _DEFAULTS.get(lower):
-            continue
-        yield prefix + shown, normal
+    for name, (shown, value) in normal_options(options).items():
+        if name not in left_out:
+            yield prefix + shown, value

@@ -89,6 +89,8 @@ BATCH: dict[str, Any] = {"stream": False, "checkpoint": None}
         ({"from-option": {"subscribe": "a, b"}}, {"from-option": {"SUBSCRIBE": "b,a"}}),
         ({"to": "csv:/out"}, {"to": "csv:/out", "to-option": {"header": "True"}}),
         ({"to-option": {"lineSep": "|"}}, {"to-option": {"LINESEP": "|"}}),
+        ({"to-option": {"sep": ";"}}, {"to-option": {"delimiter": ";"}}),
+        ({"from-option": {"table": "records", "wholeSegments": "false"}}, {}),
         ({"from-option": {"reportPath": "/r", "pushFilters": "true"}}, {}),
         ({"to-option": {"fs.s3a.secret.key": "old"}}, {"to-option": {"fs.s3a.secret.key": "new"}}),
         ({"to": "json:ftp://u:old@h/out"}, {"to": "json:ftp://u:new@h/out"}),
