@@ -24,7 +24,7 @@ KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-histories test-kills test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation coverage clean tools setup install-check lock
+.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-histories test-kills test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation coverage clean programs tools kerberos setup install-check lock
 
 setup: $(STAMP)
 
@@ -64,11 +64,15 @@ demo: $(if $(wildcard $(STAMP)),setup,.venv-demo/.installed)
 	.venv-demo/bin/pip install -q --no-deps $$($(PYTHON) .ci/requirements --only demo)
 	@touch $@
 
-# gssapi is compiled here; optimizing it takes a minute of processor time.
-tools: $(STAMP)
+programs:
 	@sh .ci/ensure-tools
-	@! command -v krb5-config >/dev/null || CFLAGS='-O0 -g0' $(BIN)/pip install -q $$($(BIN)/python .ci/requirements --only gssapi)
+
+tools: $(STAMP) programs
 	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
+
+# The tests with a Kerberos server are in the large stage. gssapi is compiled here; optimizing it takes a minute of processor time.
+kerberos: $(STAMP) programs
+	@! command -v krb5-config >/dev/null || CFLAGS='-O0 -g0' $(BIN)/pip install -q $$($(BIN)/python .ci/requirements --only gssapi)
 
 # Where the system's processes can be copied, tests are collected once (tests/support/forks.py); elsewhere each worker of pytest-xdist collects them.
 SHARES = $(if $(filter Linux,$(shell uname)),--forks $(1),-n $(1) --dist worksteal)
@@ -88,7 +92,7 @@ test:
 test-small: setup tools
 	$(BIN)/python .ci/pytest $(call SHARES,$(WORKERS)) $(SMALL) $(PYTEST_ARGS)
 
-test-large: setup tools
+test-large: setup tools kerberos
 	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(LARGE) $(PYTEST_ARGS)
 
 # Histories and kills wait for sessions and elections most of the time: two tests at once, never two of one kind.

@@ -162,7 +162,8 @@ def table_settings(warehouse: pathlib.Path) -> dict[str, str]:
 
 
 def _fetch(target: pathlib.Path) -> None:
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target / "python"), *PYTHON]
+    options = ("-q", "--no-deps", "--no-compile", "--target", str(target / "python"))
+    install = [sys.executable, "-m", "pip", "install", *options, *PYTHON]
     _run(install, f"pip could not install {PYTHON[0]}")
     _fetch_jars(target, JARS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import pathlib
@@ -45,9 +46,14 @@ def _root() -> tempfile.TemporaryDirectory[str]:
 
 @functools.cache
 def unpacked(archive: str) -> pathlib.Path:
-    """The directory an archive was unpacked into."""
-    target = pathlib.Path(_root().name) / archive
-    unpack(GOLDEN / f"{archive}.tar.xz", target)
+    """The directory an archive was unpacked into, whole from the start: copies of a process have the root in common."""
+    root = pathlib.Path(_root().name)
+    target = root / archive
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=root) as made:
+            unpack(GOLDEN / f"{archive}.tar.xz", pathlib.Path(made) / archive)
+            with contextlib.suppress(OSError):  # another process was faster
+                (pathlib.Path(made) / archive).rename(target)
     return target
 
 
