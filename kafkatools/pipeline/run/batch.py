@@ -8,6 +8,7 @@ prints. Errors leave as PipelineError with one line; KeyboardInterrupt and Broke
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import uuid
@@ -303,13 +304,15 @@ def columns_schema(columns: frozenset[str]) -> StructType:
     return StructType([field for field in spark_schema(True, True) if field.name in (columns or {"partition"})])
 
 
+_SHARING = re.compile(r"\b(union|with)\b", re.IGNORECASE)
 _ONLY_WHERE = ("subscribe", "subscribepattern", "assign", *ISOLATION_OPTIONS)
 
 
 def _decode(opening: Opening, source: Source, table: DataFrame) -> Table:
     """Decode keys and values, if set. Undecodable ones become null and are counted by an observation; with --strict the
-    query fails at the first one. Those with fields that the column lacks are counted too. With a manifest the
-    observation also counts rows. `is_counting` False: no observation."""
+    query fails at the first one. Those with fields that the column lacks are counted too. With a manifest, and for a
+    stream whose uses of a source Spark may share, the observation also counts rows. `is_counting` False: no
+    observation."""
     pipeline = opening.pipeline
     if pipeline.sink.merge_by and source.uri.is_kafka and "value" in table.columns:
         table = table.withColumn(TOMBSTONE, F.col("value").isNull())
@@ -319,7 +322,7 @@ def _decode(opening: Opening, source: Source, table: DataFrame) -> Table:
             plan = _plan(opening, source, part, decoder)
             table = decoding.decode(table, plan, strict=pipeline.strict)
             marks += plan.mark_columns(strict=pipeline.strict)
-    if not opening.is_counting or (not marks and pipeline.manifest is None):
+    if not opening.is_counting or not (marks or pipeline.manifest is not None or _may_share_sources(pipeline)):
         return Table(table.drop(*marks))
     # Spark pushes no filter through an observation, so with a manifest all records of the offset range are counted.
     name = f"kt_{source.name}"
@@ -329,6 +332,12 @@ def _decode(opening: Opening, source: Source, table: DataFrame) -> Table:
         return Table(table.observe(name, *counts).drop(*marks))
     observation = Observation(name)
     return Table(table.observe(observation, *counts).drop(*marks), observation)
+
+
+def _may_share_sources(pipeline: Pipeline) -> bool:
+    """Return whether Spark may use one source of a stream for several uses of a table: in a union, and for a named
+    query. Its progress then adds up their rows."""
+    return pipeline.is_streaming and (pipeline.transform is not None or bool(_SHARING.search(pipeline.sql or "")))
 
 
 def _plan(opening: Opening, source: Source, part: str, how: Decoding) -> decoding.Plan:

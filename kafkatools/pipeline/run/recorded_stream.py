@@ -130,8 +130,8 @@ class _Recorder:
             found = [
                 (SourceResult(source.name, str(source.uri)), _UNKNOWN_ENDS)
                 if source.name in committed.unknown
-                else _read_source(self._spark, source, reports, starts, ends, topics.get(source.name, {}))
-                for source, starts, ends in zip(self._pipeline.sources, committed.starts, committed.ends, strict=True)
+                else _read_source(self._spark, source, reports, committed, topics.get(source.name, {}))
+                for source in self._pipeline.sources
             ]
         for source, reason in found:
             if reason:
@@ -153,7 +153,7 @@ class _Recorder:
             "pipeline": self.identity,
             "topic_ids": {source.name: _topic_ids(source) for source in self._pipeline.sources},
             "batch": number,
-            "starts": None if planned is None else _by_name(self._pipeline, planned.ends),
+            "starts": None if planned is None else planned.ends,
             "files": None if files is None else [file.path for file in files],
             "runs": _runs(self._before),
             "started_ms": self._clock.wall_ms(),
@@ -166,7 +166,7 @@ class _Recorder:
             return
         planned = self._progress.planned(0)
         if planned is not None:
-            self._journal["starts"] = _by_name(self._pipeline, planned.beginnings)
+            self._journal["starts"] = planned.beginnings
             records.write_whole(records.journal_path(self._path), self._journal)
 
     def forget_unless_committed(self) -> None:
@@ -209,12 +209,12 @@ class _Recorder:
 
 
 class _CommittedBatches(NamedTuple):
-    """The last committed micro-batch of a stream that was killed, and the offsets of each source before and after it,
-    empty if unknown. `unknown` has the names of sources whose ends are unknown."""
+    """The last committed micro-batch of a stream that was killed, and the offsets before and after it by the names of
+    sources, empty if unknown. `unknown` has the names of sources whose ends are unknown."""
 
     batch: int
-    starts: list[SourceOffsets]
-    ends: list[SourceOffsets]
+    starts: dict[str, SourceOffsets]
+    ends: dict[str, SourceOffsets]
     unknown: frozenset[str] = frozenset()
 
 
@@ -232,21 +232,18 @@ def _committed(
     starts = _starts(pipeline, journal["starts"])
     if starts is None:
         first = progress.planned(0) if journal["batch"] < 0 else None
-        starts = {} if first is None else _by_name(pipeline, first.beginnings)
+        starts = {} if first is None else first.beginnings
     old = {} if before is None else {source["name"]: source["partitions"] for source in before["sources"]}
-    began = []
+    began = {}
     for source in pipeline.sources:
         offsets = {topic: {**partitions} for topic, partitions in starts.get(source.name, {}).items()}
         for row in old.get(source.name, ()):
             partitions = offsets.setdefault(row["topic"], {})
             partitions[str(row["partition"])] = max(partitions.get(str(row["partition"]), 0), row["end_offset"])
-        began.append(offsets)
+        began[source.name] = offsets
     committed = _CommittedBatches(last, began, planned.ends, planned.unknown)
-    return committed if committed.unknown or any(map(_ranges, committed.starts, committed.ends)) else None
-
-
-def _by_name(pipeline: Pipeline, offsets: Sequence[SourceOffsets]) -> dict[str, SourceOffsets]:
-    return {source.name: offset for source, offset in zip(pipeline.sources, offsets, strict=True)}
+    has_ranges = any(_ranges(began[name], ends) for name, ends in planned.ends.items())
+    return committed if committed.unknown or has_ranges else None
 
 
 def _starts(
@@ -288,12 +285,13 @@ def _read_source(
     spark: SparkSession,
     source: Source,
     reports: str,
-    starts: SourceOffsets,
-    ends: SourceOffsets,
+    committed: _CommittedBatches,
     topics: Mapping[str, str],
 ) -> tuple[SourceResult, str]:
-    """Read the records between the offsets again and count them. Without counts, but with the reason, if the start is
-    unknown, or if records or the end of a topic are gone since. `topics` has the ids of the topics at the start."""
+    """Read the records of the committed micro-batches again and count them. Without counts, but with the reason, if the
+    start is unknown, or if records or the end of a topic are gone since. `topics` has the ids of the topics at the
+    start."""
+    starts, ends = committed.starts[source.name], committed.ends[source.name]
     uncounted = SourceResult(source.name, str(source.uri), None, partition_progress(starts, ends))
     if not source.uri.is_kafka:
         return uncounted, ""

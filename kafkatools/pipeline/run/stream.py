@@ -394,8 +394,8 @@ def _offsets(value: JsonValue) -> SourceOffsets:
 
 
 def _source_result(opening: Opening, source: Source, counts: _Counts, *, has_all_reports: bool = False) -> SourceResult:
-    """Return the counts of a source. With `has_all_reports` a source that the query uses several times counts once:
-    Spark may share it among the uses, and adds up their rows."""
+    """Return the counts of a source. If Spark shares it among several uses in the query, its progress adds up their
+    rows. The observation of the source has them once, and so have the readers' reports with `has_all_reports`."""
     uses = counts.uses(opening.pipeline, source)
     metrics = counts.metrics.get(f"kt_{source.name}", {})
     has_end = opening.pipeline.trigger == AVAILABLE_NOW
@@ -409,9 +409,8 @@ def _source_result(opening: Opening, source: Source, counts: _Counts, *, has_all
     result = read_reported(source, opening.reports, is_counted)
     if uses is not None:
         reported = result.records if has_all_reports else None
-        result.records = counts.records(uses)
-        if reported is not None:
-            result.records = min(result.records, reported)
+        observed = metrics.get(ROWS) if len(uses) == 1 else None
+        result.records = min(count for count in (counts.records(uses), observed, reported) if count is not None)
     elif not has_end:  # else the readers' reports have the number
         result.records = None
     if source.uri.is_kafka and not result.partitions and result.records and uses is not None:

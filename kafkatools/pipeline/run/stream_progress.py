@@ -30,12 +30,12 @@ _OTHER_COMMITS = 100
 
 
 class BatchOffsets(NamedTuple):
-    """The end offsets of a micro-batch for each source of the pipeline, in its order, and where the stream began, which
-    only the first batch has. A source that is no topic has no offsets: its entry is empty. `unknown` has the names of
-    topic sources whose offsets cannot be told from those of others; their entries are empty, too."""
+    """The end offsets of a micro-batch by the names of the pipeline's sources, and where the stream began, which only
+    the first batch has. A source that is no topic has no offsets: its entry is empty. `unknown` has the names of topic
+    sources whose offsets cannot be told from those of others; their entries are empty, too."""
 
-    ends: list[SourceOffsets]
-    beginnings: list[SourceOffsets]
+    ends: dict[str, SourceOffsets]
+    beginnings: dict[str, SourceOffsets]
     unknown: frozenset[str] = frozenset()
 
 
@@ -71,15 +71,15 @@ class StreamProgress:
             return None
         values = [parsed(line) for line in lines[2:]]  # None for "-": the source had no offset yet
         names = [source_name(self._pipeline, value) for value in values]
-        uses = [
-            [value for value, name in zip(values, names, strict=True) if name == source.name]
+        uses = {
+            source.name: [value for value, name in zip(values, names, strict=True) if name == source.name]
             for source in self._pipeline.sources
-        ]
+        }
         is_unknown = any(name is None and topic_offsets(value) for value, name in zip(values, names, strict=True))
         topics = {source.name for source in self._pipeline.sources if source.uri.kind == uris.TOPIC}
         return BatchOffsets(
-            [highest(map(topic_offsets, ends)) for ends in uses],
-            [lowest(map(_beginning, ends)) for ends in uses],
+            {name: highest(map(topic_offsets, ends)) for name, ends in uses.items()},
+            {name: lowest(map(_beginning, ends)) for name, ends in uses.items()},
             frozenset(topics.difference(names) if is_unknown else ()),
         )
 

@@ -30,15 +30,17 @@ class Checkpoint:
 
     def planned(self, number: int) -> BatchOffsets | None:
         if number == 0:
-            return BatchOffsets([topic_offsets(FIRST)], [_beginning(FIRST)]) if self.has_first else None
-        return BatchOffsets([{"t": {"0": 30, "1": 5}}], [{}])
+            return (
+                BatchOffsets({"input": topic_offsets(FIRST)}, {"input": _beginning(FIRST)}) if self.has_first else None
+            )
+        return BatchOffsets({"input": {"t": {"0": 30, "1": 5}}}, {"input": {}})
 
 
 def missing(checkpoint: Checkpoint, batch: int, starts: Any, end: int | None = None) -> tuple[int, Any, Any] | None:
     rows = [] if end is None else [{"topic": "t", "partition": 0, "end_offset": end}]
     before: Any = {"sources": [{"name": "input", "partitions": rows}]}
     found = _committed(checkpoint, {"batch": batch, "starts": starts}, PIPELINE, before)  # type: ignore[arg-type]
-    return None if found is None else (found.batch, found.starts, found.ends)
+    return None if found is None else (found.batch, found.starts["input"], found.ends["input"])
 
 
 def test_a_stream_that_committed_nothing_lacks_nothing() -> None:
@@ -47,13 +49,13 @@ def test_a_stream_that_committed_nothing_lacks_nothing() -> None:
 
 
 def test_a_new_stream_lacks_all_from_its_beginning() -> None:
-    assert missing(Checkpoint(0), -1, None) == (0, [{"t": {"0": 4}}], [{"t": {"0": 10}}])
-    assert missing(Checkpoint(1), -1, [{"t": {"0": 4}}]) == (1, [{"t": {"0": 4}}], [{"t": {"0": 30, "1": 5}}])
+    assert missing(Checkpoint(0), -1, None) == (0, {"t": {"0": 4}}, {"t": {"0": 10}})
+    assert missing(Checkpoint(1), -1, [{"t": {"0": 4}}]) == (1, {"t": {"0": 4}}, {"t": {"0": 30, "1": 5}})
 
 
 def test_a_kill_after_the_manifest_and_before_the_end_of_the_journal_adds_nothing() -> None:
     assert missing(Checkpoint(0), -1, [{"t": {"0": 4}}], 10) is None
-    assert missing(Checkpoint(1), -1, [{"t": {"0": 4}}], 10) == (1, [{"t": {"0": 10}}], [{"t": {"0": 30, "1": 5}}])
+    assert missing(Checkpoint(1), -1, [{"t": {"0": 4}}], 10) == (1, {"t": {"0": 10}}, {"t": {"0": 30, "1": 5}})
 
 
 @pytest.mark.parametrize(("runs", "is_missing"), [(0, False), (2, False), (3, True)])
@@ -66,4 +68,4 @@ def test_a_manifest_that_was_written_after_the_journal_lacks_nothing(runs: int, 
 
 
 def test_a_beginning_that_spark_has_deleted_is_unknown() -> None:
-    assert missing(Checkpoint(1, has_first=False), -1, None) == (1, [{}], [{"t": {"0": 30, "1": 5}}])
+    assert missing(Checkpoint(1, has_first=False), -1, None) == (1, {}, {"t": {"0": 30, "1": 5}})

@@ -189,20 +189,22 @@ def test_a_checkpoint_names_its_sources(tmp_path: pathlib.Path) -> None:
     a = {**named("a", "t", 5), "$start": named("a", "t", 0)}
     again = {**named("b", "t", 3), "$start": named("b", "t", 2)}
     assert planned(tmp_path, stream_of(FIRST), b, a, again) == BatchOffsets(
-        [{"t": {"0": 5}}, {"t": {"0": 3}}], [{"t": {"0": 0}}, {"t": {"0": 1}}]
+        {"a": {"t": {"0": 5}}, "b": {"t": {"0": 3}}}, {"a": {"t": {"0": 0}}, "b": {"t": {"0": 1}}}
     )
 
 
 def test_a_checkpoint_of_an_earlier_version_is_read_by_its_topics(tmp_path: pathlib.Path) -> None:
     pipeline = stream_of({"a": {"from": "topic:orders"}, "b": {"from": "topic:users"}, "c": {"from": "json:/c"}})
     found = planned(tmp_path, pipeline, {"logOffset": 3}, {"users": {"0": 2}}, {"orders": {"0": 5}})
-    assert found == BatchOffsets([{"orders": {"0": 5}}, {"users": {"0": 2}}, {}], [{}, {}, {}])
+    assert found == BatchOffsets(
+        {"a": {"orders": {"0": 5}}, "b": {"users": {"0": 2}}, "c": {}}, {"a": {}, "b": {}, "c": {}}
+    )
 
 
 def test_an_ambiguous_checkpoint_of_an_earlier_version_leaves_its_sources_uncounted(tmp_path: pathlib.Path) -> None:
     pipeline = stream_of(FIRST)
     found = planned(tmp_path, pipeline, {"t": {"0": 2}}, {"t": {"0": 5}})
-    assert found == BatchOffsets([{}, {}], [{}, {}], frozenset({"a", "b"}))
+    assert found == BatchOffsets({"a": {}, "b": {}}, {"a": {}, "b": {}}, frozenset({"a", "b"}))
     checkpoint: Any = SimpleNamespace(last_committed=lambda: 0, planned=lambda _: found)
     committed = _committed(checkpoint, {"batch": -1, "starts": None}, pipeline, None)
     assert committed is not None and committed.unknown == {"a", "b"}
@@ -215,8 +217,9 @@ def test_an_ambiguous_checkpoint_of_an_earlier_version_leaves_its_sources_uncoun
 )
 def test_a_journal_names_its_sources(starts: Any) -> None:
     pipeline = stream_of({"a": {"from": "topic:orders"}, "b": {"from": "topic:users"}})
-    ends = BatchOffsets([{"orders": {"0": 9}}, {"users": {"0": 8}}], [{}, {}])
+    ends = BatchOffsets({"a": {"orders": {"0": 9}}, "b": {"users": {"0": 8}}}, {"a": {}, "b": {}})
     checkpoint: Any = SimpleNamespace(last_committed=lambda: 1, planned=lambda _: ends)
     committed = _committed(checkpoint, {"batch": 0, "starts": starts}, pipeline, None)
     assert committed is not None
-    assert (committed.starts, committed.ends) == ([{"orders": {"0": 1}}, {"users": {"0": 2}}], ends.ends)
+    assert committed.starts == {"a": {"orders": {"0": 1}}, "b": {"users": {"0": 2}}}
+    assert committed.ends == ends.ends
