@@ -137,6 +137,7 @@ def test_a_random_state_comes_back_from_the_cluster(broker: str, tmp_path_factor
 # -- YAML --
 
 
+@pytest.mark.slow
 @given(_STATES)
 def test_yaml_is_read_by_its_own_parser(state: Tree) -> None:
     yaml = pytest.importorskip("yaml")
@@ -182,6 +183,7 @@ def test_a_mistake_in_yaml_names_the_line(tmp_path: pathlib.Path, text: str, mes
     assert first.startswith(f"state.yaml{separator}{message}"), first
 
 
+@pytest.mark.slow
 def test_aliases_of_aliases_are_bounded(tmp_path: pathlib.Path) -> None:
     levels = [f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 10)}]" for n in range(1, 9)]
     (first, *_) = _mistake(tmp_path, "\n".join(["x0: &x0 [a]", *levels]))

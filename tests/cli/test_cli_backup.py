@@ -172,6 +172,7 @@ def test_a_backup_behind_a_url_is_the_same(broker: str, tmp_path: pathlib.Path) 
     assert run_kt("backup", "verify", url).status == 0
 
 
+@pytest.mark.slow
 def test_a_killed_backup_goes_on_with_its_finished_objects(
     broker: str, data: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -73,6 +73,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
         yield started
 
 
+@pytest.mark.slow
 def test_a_partition_without_a_leader_is_named(half: Half, tmp_path: pathlib.Path) -> None:
     with embedded_broker(tmp_path) as target:
         words = ("migrate", "--through", str(tmp_path / "through"), "--to-bootstrap-server", target)
@@ -99,6 +100,7 @@ def test_a_partition_without_a_leader_is_named(half: Half, tmp_path: pathlib.Pat
         assert half.values("on2") + half.values("on3") == ["0", "2", "4", "6", "1", "3", "5", "7"]
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_not_available_is_named(tmp_path: pathlib.Path) -> None:
     """Nothing is restored without the mark of the restore, and no offset is taken for missing."""
     journal = {"KT_JOURNAL": "on", "KT_HOME": str(tmp_path / "home")}

@@ -64,6 +64,7 @@ def test_what_is_salvaged_is_sound_and_the_rest_is_listed(damaged: pathlib.Path,
     assert "0 damaged places" in again.err
 
 
+@pytest.mark.slow
 def test_files_are_divided_among_processes(damaged: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = check.files_to_check([str(damaged)])
     alone = check.check_here(files)
@@ -153,6 +154,7 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_is_checked(guarded: pa
     ]
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_no_unfinished_partition(damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """A file may have 4 KiB: the segments of the partition are longer. Without -B the bytecode that Python writes would
     be cut off, too, and kept."""

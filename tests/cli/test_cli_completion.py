@@ -91,6 +91,7 @@ def _run(*command: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_shells_complete_commands_options_values_and_names(complete: Complete) -> None:
     assert set(complete("kt", "")) >= set(COMMANDS)
     assert complete("kt", "topics", "--cre") == ["--create"]
@@ -114,6 +115,7 @@ def test_shells_complete_topics_of_a_copy(quickly: Complete) -> None:
     assert quickly("kt", "copy", "--to-profile", "al") == ["alpha"]
 
 
+@pytest.mark.slow
 def test_shells_complete_operands_by_their_kind(quickly: Complete) -> None:
     assert quickly("kt", "why", "gro") == ["group"]
     assert quickly("kt", "why", "--inter") == ["--interval"]
@@ -124,6 +126,7 @@ def test_shells_complete_operands_by_their_kind(quickly: Complete) -> None:
     assert quickly("kt", "groups", "timeline", "be") == ["beta"]
 
 
+@pytest.mark.slow
 def test_shells_complete_behind_a_profile(complete: Complete) -> None:
     assert complete("kt", "--profile", "al") == ["alpha"]
     assert complete("kt", "--profile", "prod", "broker-") == ["broker-api-versions"]
@@ -205,6 +208,7 @@ _ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_an_installed_script_is_found_by_a_new_shell_until_it_is_uninstalled(
     tmp_path: pathlib.Path, shell: str

@@ -186,6 +186,7 @@ def check_topic(case: Case, bootstrap: str) -> list[str]:
     return [] if held == wanted else [f"{case.name}: the topic holds\n    {held!r}\n  expected\n    {wanted!r}"]
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_sent_and_said_alike(
     cases: list[Case], run_case: Callable[[Case, str], Ran], start_broker: Callable[..., str]
 ) -> None:

@@ -167,6 +167,7 @@ def test_sync_sends_record_by_record_without_waiting_for_a_batch_to_fill(bootstr
     assert [one["value"] for one in read_json(bootstrap, "t")] == [str(number) for number in range(200)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_sends_what_it_read_and_says_so(bootstrap: str, signal_number: int) -> None:
     make_topic(bootstrap, "t")

@@ -74,6 +74,7 @@ def create(bootstrap: str, topic: str, *words: str) -> None:
     assert kt(bootstrap, "topics", "--create", "--topic", topic, "--partitions", "4", *words).status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_a_copy_has_the_records_partitions_and_configs_of_its_source(bootstrap: str, target: str, codec: str) -> None:
     topic = f"whole-{codec}"
@@ -91,6 +92,7 @@ def test_a_copy_has_the_records_partitions_and_configs_of_its_source(bootstrap: 
     assert f"{topic}-to-" not in kt(target, "consumer-groups", "--list").out
 
 
+@pytest.mark.slow
 def test_aborted_records_are_not_copied_and_open_transactions_end_the_copy(bootstrap: str, target: str) -> None:
     create(bootstrap, "with-transactions")
     with (
@@ -114,6 +116,7 @@ def test_aborted_records_are_not_copied_and_open_transactions_end_the_copy(boots
     assert (ran.status, len(records(target, "all"))) == (0, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("--since", str(START + 4 * HOUR_MS)), ("--until", str(START + 5 * HOUR_MS))])
 def test_a_slice_is_that_of_the_console_consumer(bootstrap: str, target: str, words: tuple[str, ...]) -> None:
     source, name = "sliced", f"slice{words[0]}"
@@ -133,6 +136,7 @@ def test_some_partitions_of_a_topic(bootstrap: str, target: str) -> None:
     assert records(target, "parts") == [row for row in records(bootstrap, "parts") if row[0] in (1, 2)]
 
 
+@pytest.mark.slow
 def test_the_last_records_are_appended_within_a_cluster(bootstrap: str) -> None:
     create(bootstrap, "near")
     fill(bootstrap, "near")
@@ -150,6 +154,7 @@ _SMALL_TRANSACTIONS = (
 )
 
 
+@pytest.mark.slow
 def test_a_killed_copy_is_resumed_without_loss_and_without_duplicates(
     bootstrap: str, target: str, tmp_path: pathlib.Path
 ) -> None:

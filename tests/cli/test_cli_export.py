@@ -150,6 +150,7 @@ def interrupted(words: tuple[str, ...], until: pathlib.Path) -> subprocess.Compl
     return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing_half_written(tmp_path: pathlib.Path) -> None:
     root = tmp_path / "log"
     for number in range(60):  # enough to be in the middle of a round

@@ -63,6 +63,7 @@ def retained(
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_retention_keeps_what_is_forecast(seed: int, tmp_path: pathlib.Path) -> None:
     chance = random.Random(seed)
@@ -121,6 +122,7 @@ def _deleted_records(log: PartitionLog) -> None:
     put(log, (b"k0", b"in the active segment"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [_committed, _open, _aborted_later, _deleted_records])
 def test_the_cleaner_removes_what_is_forecast(ending: Callable[[PartitionLog], None], tmp_path: pathlib.Path) -> None:
     directory = tmp_path / "profiles-0"

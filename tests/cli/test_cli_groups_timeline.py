@@ -120,6 +120,7 @@ def check_shared_group(events: list[dict[str, Any]], topic: str) -> None:
     assert (commit["topic"], commit["commits"], commit["last_offset"], commit["lag"]) == (topic, 1, 3, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_that_join_and_leave(bootstrap: str, directory: pathlib.Path, protocol: str) -> None:
     share_a_group(bootstrap, f"two-{protocol}", f"t-{protocol}", protocol)
@@ -233,6 +234,7 @@ def test_offsets_of_transactions(bootstrap: str) -> None:
     assert head["aborted_commits"] == 1
 
 
+@pytest.mark.slow
 def test_a_log_that_the_cleaner_compacted(tmp_path: pathlib.Path) -> None:
     settings = {
         "offsets_topic_segment_bytes": str(1 << 20),

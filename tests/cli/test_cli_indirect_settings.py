@@ -153,6 +153,7 @@ def on_terminal(*words: str, answer: str) -> tuple[int, str]:
     return child.wait(60), shown.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "status"), [(SECRET, 0), ("wrong-canary", 1), ("", 1)])
 def test_prompt_on_a_terminal(bootstrap: str, tmp_path: pathlib.Path, answer: str, status: int) -> None:
     file = properties(tmp_path, "${prompt:Password please}")

@@ -318,6 +318,7 @@ def test_help_imports_nothing_heavy(name: str, loaded_for_help: dict[str, list[s
     assert not [module for module in loaded if module.startswith(_NOT_FOR_HELP)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     ["topics --list", "configs --describe --topic t", "consumer-groups --list", "acls --list", "cluster cluster-id",

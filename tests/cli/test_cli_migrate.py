@@ -72,6 +72,7 @@ def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
     return {(part["topic"], part["partition"]): part["offset"] for part in parts}
 
 
+@pytest.mark.slow
 def test_a_migration_that_was_killed_goes_on_to_the_cut(source: str, target: str, tmp_path: pathlib.Path) -> None:
     ok(source, "topics", "--create", "--topic", "moving", "--partitions", "2")
     fill(source, "moving", range(100))
@@ -101,6 +102,7 @@ def test_a_migration_that_was_killed_goes_on_to_the_cut(source: str, target: str
     assert run_kt("backup", "verify", str(tmp_path / "through"), "--against", source).status == 0
 
 
+@pytest.mark.slow
 def test_topics_that_come_later_are_migrated_under_their_new_names(
     source: str, target: str, tmp_path: pathlib.Path
 ) -> None:
@@ -119,6 +121,7 @@ def test_topics_that_come_later_are_migrated_under_their_new_names(
     assert values(target, "new-late-b") == values(source, "late-b")
 
 
+@pytest.mark.slow
 def test_a_stored_partition_is_never_begun_anew(source: str, target: str, tmp_path: pathlib.Path) -> None:
     ok(source, "topics", "--create", "--topic", "stored", "--partitions", "2")
     fill(source, "stored", range(10))
@@ -170,6 +173,7 @@ def test_a_copy_within_a_cluster_is_not_copied_again(
     assert "copy-circle" not in ok(source, "topics", "--list").out
 
 
+@pytest.mark.slow
 def test_what_holds_up_a_cut_and_who_still_reads_are_named(source: str, target: str, tmp_path: pathlib.Path) -> None:
     ok(source, "topics", "--create", "--topic", "held", "--partitions", "2")
     fill(source, "held", range(10))

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import zipfile
 
+import pytest
 from support.kt import run_kt
 
 from kafkatools.exit_status import ExitStatus
 
 
+@pytest.mark.slow
 def test_the_package_runs_from_the_unpacked_zip(tmp_path: pathlib.Path) -> None:
     ran = run_kt("pipeline", "package", "--out", "env.zip", "--json", cwd=tmp_path)
     assert (ran.status, ran.err) == (ExitStatus.OK, "")
@@ -27,6 +29,7 @@ def test_the_package_runs_from_the_unpacked_zip(tmp_path: pathlib.Path) -> None:
     assert done.stdout.startswith(str(tmp_path / "env")), done.stderr
 
 
+@pytest.mark.slow
 def test_plain_python_runs_from_the_zip_itself(tmp_path: pathlib.Path) -> None:
     ran = run_kt("pipeline", "package", "--out", "kt.zip", "--python-only", cwd=tmp_path)
     assert (ran.status, ran.err) == (ExitStatus.OK, "")

@@ -301,6 +301,7 @@ TOKEN = TokenPlugin(lambda options: Token(options["token"], None))
 """
 
 
+@pytest.mark.slow
 def test_a_login_authenticates_with_a_broker(installed: Install) -> None:
     installed({"kafkatools.logins/ACME": "MODULE:PLAIN", "kafkatools.logins/ACME-TOKEN": "MODULE:TOKEN"}, LOGINS)
     options = kafkatools.SecurityOptions(sasl="plain", users={"alice": "secret"})

@@ -201,6 +201,7 @@ CLIENTS = {
 }
 
 
+@pytest.mark.slow
 def test_settings_of_the_other_client_are_left_to_it(config: pathlib.Path) -> None:
     settings = (
         '[profiles.dev.settings]\n"batch.size" = 1\n"max.poll.records" = 7\n"nonsense.setting" = "x"\n'

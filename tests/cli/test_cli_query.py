@@ -323,6 +323,7 @@ def test_a_failing_row_is_named_by_duckdb(broker: str) -> None:
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["duckdb", "pyarrow"])
 def test_a_missing_package_is_named_with_its_extra(package: str) -> None:
     code = (
@@ -336,6 +337,7 @@ def test_a_missing_package_is_named_with_its_extra(package: str) -> None:
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, line)
 
 
+@pytest.mark.slow
 def test_the_program_ends_quietly(ledger: pathlib.Path) -> None:
     text = f"SELECT count(*) AS n FROM 'log:{ledger}'"
     done = subprocess.run([sys.executable, "-m", "kafkatools", "query", text], capture_output=True, check=True)

@@ -310,6 +310,7 @@ class Started:
         return self.child.returncode, stderr.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interruption_takes_throttles_away_and_lets_moves_go_on(
     cluster: ScriptedCluster, tmp_path: pathlib.Path, number: signal.Signals
@@ -322,6 +323,7 @@ def test_interruption_takes_throttles_away_and_lets_moves_go_on(
     assert not journal(tmp_path).exists()
 
 
+@pytest.mark.slow
 def test_interruption_cancels_when_asked_to(cluster: ScriptedCluster, tmp_path: pathlib.Path) -> None:
     status, err = Started(cluster, tmp_path, "--cancel-on-interrupt").end(signal.SIGINT)
     assert status == ExitStatus.INTERRUPTED
@@ -329,6 +331,7 @@ def test_interruption_cancels_when_asked_to(cluster: ScriptedCluster, tmp_path: 
     assert (cluster.throttles, cluster.moving) == ({}, {})
 
 
+@pytest.mark.slow
 def test_run_after_a_kill_goes_on_and_takes_the_throttles_away(
     cluster: ScriptedCluster, run: Callable[..., Ran], tmp_path: pathlib.Path
 ) -> None:
@@ -361,6 +364,7 @@ def test_run_of_something_else_after_a_kill_takes_the_throttles_away_too(
     assert not journal(tmp_path).exists()
 
 
+@pytest.mark.slow
 def test_run_that_is_refused_after_a_kill_takes_the_throttles_away_too(
     cluster: ScriptedCluster, run: Callable[..., Ran], tmp_path: pathlib.Path
 ) -> None:
@@ -372,6 +376,7 @@ def test_run_that_is_refused_after_a_kill_takes_the_throttles_away_too(
     assert not journal(tmp_path).exists()
 
 
+@pytest.mark.slow
 def test_second_run_on_the_same_cluster_is_refused(
     cluster: ScriptedCluster, run: Callable[..., Ran], tmp_path: pathlib.Path
 ) -> None:
@@ -391,6 +396,7 @@ def test_damaged_journal_is_named(cluster: ScriptedCluster, run: Callable[..., R
     assert cluster.alterations == []
 
 
+@pytest.mark.slow
 def test_plan_comes_through_a_pipe(cluster: ScriptedCluster, tmp_path: pathlib.Path) -> None:
     plan = write_plan(tmp_path, {0: [1, 3]}).read_bytes()
     words = ("reassign-partitions", "run", "--reassignment-json-file", "-", "--interval", "0.01", "--no-undo-file")

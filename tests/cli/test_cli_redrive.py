@@ -122,6 +122,7 @@ def test_recorded_dead_letters_of_each_framework_come_back_once(bootstrap: str) 
     assert len(records(bootstrap, "orders")) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words", "selected"),
     [
@@ -260,6 +261,7 @@ def test_original_partitions_that_the_target_lacks_are_left(bootstrap: str) -> N
     assert values(bootstrap, "live-narrow") == ["0", "1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_many_records_fit_into_a_target_with_small_batches(bootstrap: str, codec: str) -> None:
     create(bootstrap, f"dead-batch-{codec}")
@@ -331,6 +333,7 @@ def progress_of(bootstrap: str, topic: str, partition: int = 0) -> list[tuple[in
     return list(ranges)
 
 
+@pytest.mark.slow
 def test_many_gaps_go_on_in_further_groups_and_too_many_are_refused(
     bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +436,7 @@ _SMALL_TRANSACTIONS = (
 )
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_without_loss_and_without_duplicates(bootstrap: str, tmp_path: pathlib.Path) -> None:
     create(bootstrap, "dead-killed", 2)
     create(bootstrap, "live-killed", 2)

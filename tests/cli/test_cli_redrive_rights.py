@@ -33,6 +33,7 @@ def missing(right: str) -> str:
     return f"Not authorized: the right {right} is missing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "named"),
     [

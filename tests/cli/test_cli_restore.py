@@ -118,6 +118,7 @@ def commit(bootstrap: str, group: str, topic: str, partition: int, offset: int) 
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_records_codecs_configs_and_empty_topics_are_restored(
     source: str, target: str, data: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -144,6 +145,7 @@ def test_records_codecs_configs_and_empty_topics_are_restored(
     assert "-to-whole" not in ok(target, "groups", "--list").out
 
 
+@pytest.mark.slow
 def test_aborted_and_open_transactions_are_left_out_and_a_group_goes_on_at_its_record(
     source: str, target: str, tmp_path: pathlib.Path
 ) -> None:
@@ -227,6 +229,7 @@ def test_append_times_are_kept_and_the_config_comes_after_the_records(
     assert "message.timestamp.type=LogAppendTime" in ok(target, "configs", "--describe", "--topic", "append-time").out
 
 
+@pytest.mark.slow
 def test_a_killed_restore_goes_on_without_a_double(source: str, target: str, tmp_path: pathlib.Path) -> None:
     create(source, "slow", partitions=2)
     with Producer(bootstrap_servers=source, linger_ms=5) as producer:
@@ -290,6 +293,7 @@ def test_groups_in_use_and_offsets_of_others_stay(source: str, target: str, tmp_
     assert len(records(target, "grouped")) == 10
 
 
+@pytest.mark.slow
 def test_a_restored_dead_letter_topic_is_sent_back_from_the_first_record_that_was_not(
     source: str, target: str, tmp_path: pathlib.Path
 ) -> None:
@@ -362,6 +366,7 @@ def test_a_restore_that_is_refused_creates_nothing_and_one_that_fails_keeps_writ
     assert records(target, "part-a") == records(source, "part-a")
 
 
+@pytest.mark.slow
 def test_nothing_is_written_behind_a_record_that_is_refused(source: str, target: str, tmp_path: pathlib.Path) -> None:
     create(source, "large", "--config", "max.message.bytes=5000000")
     values = [b"1", b"2" * 2_000_000, b"3", b"4" * 2_000_000, *(b"%d" % number for number in range(5, 200))]

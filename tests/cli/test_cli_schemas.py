@@ -20,6 +20,7 @@ def run(url: str, *words: str, cwd: pathlib.Path | None = None, status: int = 1)
     return ran
 
 
+@pytest.mark.slow
 def test_subjects_of_a_recorded_registry(tmp_path: pathlib.Path) -> None:
     with recorded("subjects") as registry:
         Story(registry.url, tmp_path).subjects()
@@ -177,6 +178,7 @@ def test_a_check_against_a_subject_without_versions_says_so(tmp_path: pathlib.Pa
         assert "The registry has no version 2 of typo-value" in old.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     ['{"error_code": 404, "message": "HTTP 404 Not Found"}', '{"detail": "Not Found"}', '{"status": 404}'],

@@ -125,6 +125,7 @@ def test_arguments_that_are_repeated_in_an_error_hide_the_secret() -> None:
             ensure_hidden(ran)
 
 
+@pytest.mark.slow
 def test_the_sandbox_keeps_its_settings_out_of_sight(tmp_path: pathlib.Path) -> None:
     jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{CANARY}";'
     with EmbeddedBroker({"listener.name.plaintext.plain.sasl.jaas.config": jaas}) as broker:

@@ -50,6 +50,7 @@ def shims(directory: pathlib.Path, *words: str, path: str = "") -> Ran:
     return run_kt("shims", str(directory), *words, environ={"PATH": f"{path}{KT.parent}"})
 
 
+@pytest.mark.slow
 def test_a_runbook_with_kafkas_scripts_runs_unchanged(tmp_path: pathlib.Path) -> None:
     assert shims(tmp_path / "bin").status == 0
     (tmp_path / "runbook.sh").write_text(RUNBOOK)

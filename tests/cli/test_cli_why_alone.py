@@ -123,6 +123,7 @@ def test_a_group_without_coordinator_while_all_brokers_are_alive(
     assert consequence.startswith("Consequence: Some groups have no coordinator: 50 of 50 partitions")
 
 
+@pytest.mark.slow
 def test_markers_that_a_partition_below_its_minimum_refuses(cluster: EmbeddedCluster) -> None:
     """The leader's log is damaged below the high watermark, so the follower refuses the batch and stays out of the
     ISR, although both brokers are alive."""

@@ -74,6 +74,7 @@ def test_a_sound_cluster(cluster: EmbeddedCluster) -> None:
         soon_healthy(cluster.bootstrap, *words)
 
 
+@pytest.mark.slow
 def test_a_dead_broker(cluster: EmbeddedCluster) -> None:
     make_topic(cluster.bootstrap, "lone", assignments={0: [2]})
     make_topic(cluster.bootstrap, "strict", assignments={0: [1, 2]}, configs={"min.insync.replicas": "2"})
@@ -94,6 +95,7 @@ def test_a_dead_broker(cluster: EmbeddedCluster) -> None:
     assert re.search("Consequence: [0-9]+ partitions? under min.insync.replicas: .*strict-0", evidence)
 
 
+@pytest.mark.slow
 def test_a_dead_broker_without_partitions_of_the_topic_is_no_cause(cluster: EmbeddedCluster) -> None:
     make_topic(cluster.bootstrap, "elsewhere", assignments={0: [1, 3]})
     cluster.kill(2)
@@ -114,6 +116,7 @@ def brokers_of(admin: AdminClient) -> list[int]:
     return admin.brokers()
 
 
+@pytest.mark.slow
 def test_a_group_whose_partition_has_no_leader(cluster: EmbeddedCluster) -> None:
     make_topic(cluster.bootstrap, "sole", assignments={0: [2]})
     with AdminClient(cluster.bootstrap, {}, SystemClock()) as admin:
@@ -145,6 +148,7 @@ def test_a_hanging_broker(cluster: EmbeddedCluster) -> None:
     assert verdict["cause"] == "broker-silent" and "does not respond" in verdict["sentence"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("least", "cause"), [("1", "under-replicated"), ("2", "under-min-isr")])
 def test_a_follower_that_cannot_follow(cluster: EmbeddedCluster, least: str, cause: str) -> None:
     """The leader's log is damaged below the high watermark, so the follower refuses the batch and stays out of the ISR.
@@ -176,6 +180,7 @@ def test_a_follower_that_cannot_follow(cluster: EmbeddedCluster, least: str, cau
     assert "leader 1, replicas 1, 2, ISR 1" in verdict["evidence"][0]
 
 
+@pytest.mark.slow
 def test_a_throttle_that_was_left_behind(cluster: EmbeddedCluster) -> None:
     make_topic(cluster.bootstrap, "behind", assignments={0: [1, 2]})
     throttle(cluster.bootstrap, 2, "behind", "1")
@@ -205,6 +210,7 @@ def throttle(bootstrap: str, broker: int, topic: str, rate: str | None) -> None:
         assert set(incremental_alter_configs(admin, changes).values()) == {None}
 
 
+@pytest.mark.slow
 def test_a_reassignment_to_a_dead_broker(cluster: EmbeddedCluster) -> None:
     make_topic(cluster.bootstrap, "moving", assignments={0: [1]})
     cluster.kill(3)
@@ -216,6 +222,7 @@ def test_a_reassignment_to_a_dead_broker(cluster: EmbeddedCluster) -> None:
     assert any("The reassignment of moving-0 waits for broker 3" in text for text in verdict["evidence"])
 
 
+@pytest.mark.slow
 def test_no_controller(cluster: EmbeddedCluster) -> None:
     cluster.kill(2)
     cluster.kill(3)
@@ -250,6 +257,7 @@ def test_another_clock_is_no_finding(cluster: EmbeddedCluster) -> None:
     soon_healthy(cluster.bootstrap, clock=Between(later_ms=600_000))
 
 
+@pytest.mark.slow
 def test_a_transaction_whose_markers_cannot_be_written(cluster: EmbeddedCluster) -> None:
     make_topic(cluster.bootstrap, "marked", assignments={0: [3]})
     with Producer(bootstrap_servers=cluster.bootstrap, transactional_id="marks") as producer:

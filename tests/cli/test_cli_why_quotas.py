@@ -33,6 +33,7 @@ def quota(bootstrap: str, entity: Entity, name: str, value: float) -> Iterator[N
             alter_client_quotas(admin, entity, {name: None})
 
 
+@pytest.mark.slow
 def test_a_quota_of_producers(bootstrap: str) -> None:
     make_topic(bootstrap, "limited")
     entity = (("client-id", "writer"),)
@@ -52,6 +53,7 @@ def test_a_topic_that_does_not_grow_is_healthy_in_spite_of_a_quota(bootstrap: st
         healthy(bootstrap, "topic", "calm")
 
 
+@pytest.mark.slow
 def test_a_request_quota_of_a_group(bootstrap: str) -> None:
     make_topic(bootstrap, "asked")
     with ClassicMember(bootstrap, "asker", "asked", {"asked": (0,)}) as member:

@@ -184,6 +184,7 @@ def test_a_principal_without_an_authorizer_to_limit_it(bootstrap: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_slow_responses_are_no_missing_controller(tmp_path: pathlib.Path) -> None:
     with EmbeddedBroker(directory=str(tmp_path)) as broker:
         make_topic(broker.bootstrap, "late")

@@ -145,6 +145,7 @@ def started(bootstrap: str, *args: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_with_the_total(broker: str, number: signal.Signals) -> None:
     process = started(broker, "--topic", "three", "--from-beginning", "--enable-systest-events")

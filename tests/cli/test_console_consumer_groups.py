@@ -88,6 +88,7 @@ def test_exit_at_end_goes_on_where_the_group_is_and_counts_its_partitions(broker
     assert again.err.splitlines() == ["complete: 4/4 partitions", "Processed a total of 0 messages"]
 
 
+@pytest.mark.slow
 def test_two_members_share_the_partitions_and_each_reads_its_own_to_the_end(broker: str, group: str) -> None:
     other = started(broker, "--topic", "four", "--group", group, "--from-beginning")
     assert other.stdout is not None
@@ -161,6 +162,7 @@ def test_committed_offsets_out_of_range_follow_the_policy(broker: str, group: st
     assert "complete: 1/1 partitions" in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_commits_what_was_printed(broker: str, group: str, number: signal.Signals) -> None:
     process = started(broker, "--topic", "four", "--group", group, "--from-beginning")

@@ -49,6 +49,7 @@ def consume(bootstrap: str, url: str | None, home: pathlib.Path, *words: str, to
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_records_of_a_recorded_registry(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("google.protobuf")
     with recorded("records") as registry:
@@ -125,6 +126,7 @@ def test_advice_of_a_refused_login_is_printed(bootstrap: str, tmp_path: pathlib.
     assert lines[1].startswith("Set basic.auth.user.info=USER:PASSWORD or bearer.auth.token")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [Answer(401, '{"message": "no"}'), Answer(200, "<html>", "text/html"), Answer(500, "{}"), Answer(200, "[1]")],
@@ -178,6 +180,7 @@ def test_schemas_that_cannot_be_used(
         assert error in ran.err
 
 
+@pytest.mark.slow
 def test_masks_apply_to_decoded_fields_and_hide_values_that_cannot_be_decoded(
     bootstrap: str, tmp_path: pathlib.Path
 ) -> None:

@@ -45,6 +45,7 @@ def values(bootstrap: str, topic: str) -> list[bytes]:
     return run_kt("console-consumer", "--bootstrap-server", bootstrap, *words).stdout.split(b"\n")[:-1]
 
 
+@pytest.mark.slow
 def test_files_of_schemas_against_a_recorded_registry(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("google.protobuf")
     pytest.importorskip("jsonschema")
@@ -66,6 +67,7 @@ def test_keys_values_nulls_and_json_lines(bootstrap: str, url: str, tmp_path: pa
     assert values(bootstrap, "j") == [b"plain\t" + head + b"\6\2\2x"]
 
 
+@pytest.mark.slow
 def test_an_invalid_line_of_a_file_sends_nothing(bootstrap: str, url: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "lines.json"
     path.write_bytes(b'{"id": 1}\n' * 50_000 + b'{"id": "x"}\n')

@@ -34,11 +34,13 @@ def test_the_steps_of_the_first_hour_are_numbered_in_order() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+@pytest.mark.slow
 def test_troubleshooting_prints_what_the_page_says(place: pages.Place) -> None:
     wrong = pages.differences(TROUBLESHOOTING, place.run, pages.is_each_line_there)
     assert not wrong, "\n\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_the_first_minute_goes_as_it_stands(place: pages.Place) -> None:
     wrong = pages.differences(README, place.run, pages.is_each_line_there)
     assert not wrong, "\n\n".join(wrong)

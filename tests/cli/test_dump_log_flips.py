@@ -20,6 +20,7 @@ _EVERY_FIELD = (997, 1)
 _EVERY_BIT = (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0 if _LAYOUTS else 300)
 @pytest.mark.parametrize("codec", segment_flips.CODECS)
 @pytest.mark.parametrize("layout", segment_flips.LAYOUTS)

@@ -75,6 +75,7 @@ def _is_sound(directory: str) -> bool:
     return not directory.startswith("damaged")
 
 
+@pytest.mark.slow
 def test_every_damaged_log_has_a_finding() -> None:
     """Some case of each damaged recording ends with 3, or with 1 where a file is missing."""
     worst: dict[str, int] = {}

@@ -106,6 +106,7 @@ def test_a_broker_has_disks_listeners_partitions_and_no_secrets(ask: Ask) -> Non
     assert found["summary"]["log_dirs"][0]["bytes"] > 0
 
 
+@pytest.mark.slow
 def test_history_of_everything(ask: Ask) -> None:
     eventually(lambda: len(ask("history.json")[1]["times"]) > 1 and ask("history.json")[1]["series"]["lag"][-1] == 3)
     _, cluster = ask("history.json")

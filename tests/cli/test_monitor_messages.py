@@ -204,6 +204,7 @@ def _readers() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_an_expression_that_never_ends_is_stopped(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "_GRACE_S", 0.5)
     status, body = get(port, "slow", grep="(a+)+$", seconds=1)
@@ -348,6 +349,7 @@ def test_each_record_is_decoded_or_marked(bootstrap: str, tmp_path: pathlib.Path
     assert [record["offset"] for record in found["records"]] == [0], "a search looks at the decoded text"
 
 
+@pytest.mark.slow
 def test_without_the_registry_records_are_raw_and_marked(bootstrap: str, tmp_path: pathlib.Path) -> None:
     pytest.importorskip("fastavro")
     with socket.create_server((HOST, 0)) as closed:

@@ -27,6 +27,7 @@ def test_recorded_logs(tmp_path: pathlib.Path) -> None:
     assert [path.suffix for path in unpack_log("codec-lz4-java", tmp_path).glob("*.log")] == [".log"]
 
 
+@pytest.mark.slow
 def test_the_partition_of_the_demo(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     from demo.__main__ import Demo, recorded
 

@@ -76,6 +76,7 @@ def test_json_reads_back_and_holds_no_control(text: str) -> None:
     assert is_harmless(line) and "\n" not in line and "\t" not in line
 
 
+@pytest.mark.slow
 def test_the_quick_look_misses_nothing() -> None:
     missed = [
         one
@@ -85,6 +86,7 @@ def test_the_quick_look_misses_nothing() -> None:
     assert missed == []
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # a busy machine is no mistake
 @given(st.lists(st.none() | st.binary() | st.text().map(str.encode), min_size=1))
 def test_columns_of_cells_are_the_single_cells(values: list[bytes | None]) -> None:

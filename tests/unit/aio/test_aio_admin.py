@@ -29,6 +29,7 @@ def test_every_call_of_admin_can_be_awaited() -> None:
         assert inspect.getdoc(getattr(aio.Admin, name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 def test_calls_return_and_raise_what_the_synchronous_ones_do(broker: kafkatools.EmbeddedBroker, loop: str) -> None:
     async def main() -> None:
@@ -48,6 +49,7 @@ def test_calls_return_and_raise_what_the_synchronous_ones_do(broker: kafkatools.
     run_on(loop, main)
 
 
+@pytest.mark.slow
 def test_a_cancelled_call_leaves_the_client_usable() -> None:
     async def main(broker: kafkatools.EmbeddedBroker) -> None:
         async with aio.Admin(bootstrap_servers=broker.bootstrap) as admin:

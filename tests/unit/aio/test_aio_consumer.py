@@ -94,6 +94,7 @@ class Recorder(kafkatools.RebalanceListener):
         self.calls.append(("revoked", len(partitions)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_members_share_partitions_and_commit_in_their_listeners(bootstrap: str, protocol: str) -> None:
     async def read(consumer: aio.Consumer, values: list[int]) -> None:
@@ -156,6 +157,7 @@ async def use(consumer: aio.Consumer, values: list[int], random_source: random.R
                 return
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("seed", range(2))
 def test_polls_cancelled_at_random_lose_and_repeat_nothing(bootstrap: str, seed: int, protocol: str) -> None:
@@ -266,6 +268,7 @@ def test_a_coroutine_listener_is_refused_by_the_synchronous_consumer(bootstrap: 
     assert "kafkatools.aio" in str(raised.value.__cause__)
 
 
+@pytest.mark.slow
 def test_closing_is_bounded_without_a_broker_and_with_a_hanging_listener() -> None:
     class Hanging(kafkatools.RebalanceListener):
         async def on_partitions_revoked(self, partitions: Sequence[kafkatools.TopicPartition]) -> None:
@@ -318,6 +321,7 @@ def test_cancel_scopes_of_anyio_end_all_clients_at_once(bootstrap: str) -> None:
     run_on("anyio", main)
 
 
+@pytest.mark.slow
 def test_tls_and_scram_need_no_thread_either() -> None:
     async def main(settings: dict[str, str]) -> None:
         async with aio.Producer(settings) as producer:

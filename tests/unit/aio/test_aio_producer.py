@@ -35,6 +35,7 @@ def read(bootstrap: str, topic: str, partitions: int = 1, **settings: object) ->
         return list(consumer.read_to_end())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 def test_records_arrive_where_and_as_the_metadata_says(bootstrap: str, loop: str) -> None:
     async def main() -> list[kafkatools.RecordMetadata]:
@@ -114,6 +115,7 @@ def test_a_full_buffer_makes_sends_wait(bootstrap: str) -> None:
     assert len(read(bootstrap, "memory")) == 1300
 
 
+@pytest.mark.slow
 def test_memory_that_no_broker_frees_fails_records_in_time() -> None:
     async def main(broker: kafkatools.EmbeddedBroker) -> None:
         settings = {"buffer_memory": 20_000, "batch_size": 8_000, "max_block_ms": 300}
@@ -136,6 +138,7 @@ def test_memory_that_no_broker_frees_fails_records_in_time() -> None:
             broker.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_sends_cancelled_at_random_are_sent_or_not_and_the_producer_goes_on(bootstrap: str, seed: int) -> None:
     random_source = random.Random(seed)
@@ -169,6 +172,7 @@ def test_sends_cancelled_at_random_are_sent_or_not_and_the_producer_goes_on(boot
     assert set(mine) == accepted | {b"%d-last" % seed}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 def test_transactions_commit_abort_and_survive_a_cancelled_block(bootstrap: str, loop: str) -> None:
     async def block(producer: aio.Producer, begun: asyncio.Event) -> None:

@@ -122,6 +122,7 @@ def test_docstrings_are_found_in_all_statements(tmp_path: pathlib.Path) -> None:
         assert sorted(_docstrings(file)) == sorted(ast.get_docstring(node) or "" for node in nodes) != []
 
 
+@pytest.mark.slow
 def test_sentences_of_docstrings_are_short() -> None:
     long = {
         str(path.relative_to(ROOT)): found

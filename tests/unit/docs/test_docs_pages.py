@@ -128,6 +128,7 @@ def test_paths_of_the_code_exist(page: pathlib.Path) -> None:
     assert [name for name in names if _is_path_of_the_code(name) and not _exists(name)] == []
 
 
+@pytest.mark.slow
 def test_modules_that_the_code_names_exist() -> None:
     """`name.py` or `folder/name.py` in a docstring or comment."""
     folders = (ROOT / "kafkatools", ROOT / "tests", DOCS)

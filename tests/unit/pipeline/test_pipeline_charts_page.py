@@ -65,6 +65,7 @@ LOOK = """({
 })"""
 
 
+@pytest.mark.slow
 def test_a_browser_draws_it_without_network_or_script(tmp_path: pathlib.Path) -> None:
     page = profile_page(PROFILE)
     assert "<script" not in page and "http" not in page and "url(" not in page
@@ -80,6 +81,7 @@ def test_a_browser_draws_it_without_network_or_script(tmp_path: pathlib.Path) ->
     assert [row[0] for row in seen["cells"]][1:] == ["(no key)", "0xff00"]
 
 
+@pytest.mark.slow
 def test_dark_and_narrow(tmp_path: pathlib.Path) -> None:
     seen = ask(profile_page(PROFILE), LOOK, tmp_path, is_dark=True, width=420)
     assert seen["background"] == "rgb(18, 18, 17)" and seen["ink"] == "rgb(243, 242, 236)"

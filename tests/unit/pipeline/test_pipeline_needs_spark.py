@@ -58,6 +58,7 @@ def kt(packages: pathlib.Path, directory: pathlib.Path, *words: str) -> subproce
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS if command.name != "package"])
 def test_without_the_extra_nothing_is_done(without_spark: pathlib.Path, tmp_path: pathlib.Path, name: str) -> None:
     ran = kt(without_spark, tmp_path, "pipeline", name, *WORDS[name])

@@ -114,6 +114,7 @@ def test_a_properties_file_of_apache_kafka_is_understood() -> None:
     assert meaningless(config) == ["my.own", "num.io.threads"]
 
 
+@pytest.mark.slow
 def test_a_setting_that_the_broker_reads_is_not_called_meaningless() -> None:
     """`config.transaction_max_timeout_ms`, or `"transaction.max.timeout.ms"`, in its source."""
     source = "".join(

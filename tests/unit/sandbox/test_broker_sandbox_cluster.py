@@ -215,6 +215,7 @@ def test_a_node_alone_is_told_how_to_become_several(tmp_path: pathlib.Path) -> N
     assert refused(ran) == "No sandbox with several nodes is running. To start one: kt sandbox start --nodes 3"
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_half_way_leaves_nothing(tmp_path: pathlib.Path) -> None:
     held = RunFile(str(tmp_path / "sandbox" / "nodes" / "2" / "run.json"))
     with pytest.raises(SandboxError, match="^node 2 did not start: another process of it is running$"):
@@ -227,6 +228,7 @@ def test_a_start_that_fails_half_way_leaves_nothing(tmp_path: pathlib.Path) -> N
     ]
 
 
+@pytest.mark.slow
 def test_a_setting_that_is_wrong_is_said(tmp_path: pathlib.Path) -> None:
     options = ClusterOptions(2, 0, settings={"num.partitions": "none"})
     with pytest.raises(SandboxError, match="Invalid value none for configuration num.partitions"):
@@ -243,6 +245,7 @@ def ended(cluster: SandboxCluster) -> bool:
     return not cluster.is_running
 
 
+@pytest.mark.slow
 def test_nobody_uses_it_and_all_nodes_end_also_a_paused_one(tmp_path: pathlib.Path) -> None:
     cluster = start_cluster(str(tmp_path), ClusterOptions(3, 0, idle_ms=2000), SystemClock())
     try:
@@ -298,6 +301,7 @@ def test_a_wrong_fault_is_refused(kt: Kt, words: tuple[str, ...], text: str) -> 
     assert ran.status in (1, 2) and text in ran.err
 
 
+@pytest.mark.slow
 def test_an_embedded_cluster_is_there_for_its_block_only() -> None:
     made = EmbeddedCluster(nodes=2, num_partitions=2, broker_session_timeout_ms=2000)
     with pytest.raises(IllegalState, match="was not started"):

@@ -82,6 +82,7 @@ def test_a_user_without_a_password_gets_a_random_one() -> None:
         checked(SecurityOptions(sasl="PLAIN"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sasl", ["plain", "oauthbearer"])
 def test_embedded_broker(sasl: str) -> None:
     users = {"alice": "" if sasl == "oauthbearer" else PASSWORD, "bob": "b"}
@@ -94,6 +95,7 @@ def test_embedded_broker(sasl: str) -> None:
             broker.client_settings("eve")
 
 
+@pytest.mark.slow
 def test_embedded_broker_requires_a_certificate() -> None:
     with EmbeddedBroker(security=SecurityOptions(mtls=True, acls=True)) as broker:
         settings = broker.client_settings()
@@ -104,6 +106,7 @@ def test_embedded_broker_requires_a_certificate() -> None:
             admin.list_topics()
 
 
+@pytest.mark.slow
 def test_nodes_of_a_cluster_authenticate_to_each_other() -> None:
     security = SecurityOptions(tls=True, sasl="scram", acls=True, users={"alice": PASSWORD})
     with EmbeddedCluster(2, security=security) as cluster:

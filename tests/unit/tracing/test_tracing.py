@@ -137,6 +137,7 @@ def test_send_poll_and_process_are_one_trace(bootstrap: str, traced: Traced) -> 
     assert record.headers == (("h", b"x"), ("traceparent", expected))
 
 
+@pytest.mark.slow
 def test_the_process_span_has_the_trace_of_a_producer_in_another_process(bootstrap: str) -> None:
     command = [sys.executable, "-c", SENDER, bootstrap]
     trace_id = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()

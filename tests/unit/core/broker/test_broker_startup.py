@@ -4,6 +4,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 USED_LATER = {
     "kafkatools.core.broker.coordinators.share_state.persister",
     "kafkatools.core.broker.coordinators.transactions.coordinator",
@@ -12,6 +14,7 @@ USED_LATER = {
 }
 PROGRAM = """
 import sys
+import pytest
 from kafkatools.core.broker.node import single_node_config, start_node
 from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
@@ -25,6 +28,7 @@ print(*sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_start_from_nothing_loads_no_heavy_module(tmp_path: pathlib.Path) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=True)
     *bootstraps, modules = done.stdout.splitlines()

@@ -132,6 +132,7 @@ def test_the_kraft_version_is_finalized_at_one(cluster: ClusterNodes) -> None:
     assert levels["kraft.version"] == 1
 
 
+@pytest.mark.slow
 def test_a_controller_may_join_by_itself(tmp_path: pathlib.Path) -> None:
     cluster = ClusterNodes(tmp_path)
     cluster.settings |= {
@@ -147,6 +148,7 @@ def test_a_controller_may_join_by_itself(tmp_path: pathlib.Path) -> None:
         cluster.close()
 
 
+@pytest.mark.slow
 def test_a_static_quorum_becomes_a_dynamic_one(tmp_path: pathlib.Path) -> None:
     cluster = ClusterNodes(tmp_path).start()
     update = {"feature": "kraft.version", "max_version_level": 1, "upgrade_type": 1}

@@ -24,6 +24,7 @@ def cluster(tmp_path: pathlib.Path) -> Iterator[ClusterNodes]:
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_controller", [True, False])
 def test_partitions_of_a_killed_leader_are_written_again_after_its_session_and_a_second(
     cluster: ClusterNodes, is_controller: bool

@@ -135,6 +135,7 @@ def test_a_controlled_shutdown_moves_leaders_at_once_and_says_so(running: Cluste
     assert running.run_until(lambda: again.is_ready) < 1000  # it knows the epoch it left with: no session to wait for
 
 
+@pytest.mark.slow
 def test_without_a_majority_reads_go_on_and_changes_say_why_they_wait(running: ClusterNodes) -> None:
     running.create_topic("stays")
     for node_id in (2, 3):
@@ -253,6 +254,7 @@ def test_a_change_under_way_at_a_controller_that_is_paused_is_the_clients_to_ask
     assert int(created.error_code) == 0
 
 
+@pytest.mark.slow
 def test_a_node_that_missed_too_much_gets_a_snapshot(tmp_path: pathlib.Path) -> None:
     small = {
         "metadata.log.max.record.bytes.between.snapshots": "1",
@@ -278,6 +280,7 @@ def test_a_node_that_missed_too_much_gets_a_snapshot(tmp_path: pathlib.Path) -> 
         cluster.close()
 
 
+@pytest.mark.slow
 def test_two_brokers_with_one_id(cluster: ClusterNodes) -> None:
     cluster.voters = (2, 3)
     for node_id in (2, 3):
@@ -309,6 +312,7 @@ def test_two_brokers_with_one_id(cluster: ClusterNodes) -> None:
     assert first.is_ready
 
 
+@pytest.mark.slow
 def test_a_node_that_never_joined_leaves_its_logs_as_they_were(running: ClusterNodes) -> None:
     running.create_topic("untouched", 2)
     for node_id in (2, 3):

@@ -66,6 +66,7 @@ def _accepts(port: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_the_first_answer_of_a_restarted_broker_names_the_broker_and_all_topics(cluster: ClusterNodes) -> None:
     _create(cluster, PLACES)
     _kill_all(cluster)
@@ -103,6 +104,7 @@ def test_a_broker_names_itself_while_all_brokers_are_fenced(tmp_path: pathlib.Pa
         cluster.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"min.insync.replicas": "2"}], ids=["min-isr-1", "min-isr-2"])
 @pytest.mark.parametrize("pair", list(itertools.permutations((1, 2, 3), 2)), ids=str)
 def test_any_two_of_three_killed_nodes_serve_all_partitions(

@@ -179,6 +179,7 @@ def test_read_to_end_leaves_what_comes_meanwhile(bootstrap: str, topic: str) -> 
         assert list(consumer.read_to_end()) == []
 
 
+@pytest.mark.slow
 def test_read_to_end_of_a_topic_that_is_deleted_is_an_error(bootstrap: str, topic: str) -> None:
     settings = {"metadata_max_age_ms": 100, "max_poll_records": 1}
     with reader(bootstrap, topic, **settings) as consumer, kafkatools.Admin(bootstrap_servers=bootstrap) as admin:

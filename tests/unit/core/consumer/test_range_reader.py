@@ -86,6 +86,7 @@ def test_an_end_behind_the_log_is_lost_not_waited_for(broker: str, topic: str) -
             values(reader, topic, 55, 60)
 
 
+@pytest.mark.slow
 def test_a_deleted_topic_and_one_made_again_are_lost(broker: str, topic: str) -> None:
     with RangeReader({"bootstrap.servers": broker}) as reader:
         with pytest.raises(RangeLost, match="deleted and recreated"):

@@ -44,6 +44,7 @@ def elements() -> st.SearchStrategy[str]:
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(elements(), st.lists(st.text("ab1.-_", max_size=6), min_size=1, max_size=8))
 def test_any_pattern_matches_as_in_re(pattern: str, names: list[str]) -> None:

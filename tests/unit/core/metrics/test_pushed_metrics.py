@@ -186,6 +186,7 @@ def test_instance_id_of_a_closed_client_or_with_a_negative_time_out_is_an_error(
             client.client_instance_id()
 
 
+@pytest.mark.slow
 def test_a_broker_that_takes_no_metrics_gives_no_instance_id() -> None:
     with EmbeddedBroker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
         assert producer.client_instance_id() is None

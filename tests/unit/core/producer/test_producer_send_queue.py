@@ -101,6 +101,7 @@ def test_kinds_of_sends_to_a_topic_keep_their_order(broker: EmbeddedBroker) -> N
     assert [int(record.value or b"") for record in read(broker, topic)] == list(range(400))
 
 
+@pytest.mark.slow
 def test_threads_lose_and_double_nothing(broker: EmbeddedBroker) -> None:
     topic = make_topic(broker, "threads", THREE)
     futures: dict[int, list[RecordFuture]] = {}
@@ -289,6 +290,7 @@ def test_close_after_a_fatal_error_waits_for_nothing(broker: EmbeddedBroker) -> 
     assert SystemClock().now_ms() - started_ms < 30_000
 
 
+@pytest.mark.slow
 def test_a_callback_of_a_record_that_found_no_memory_may_send_and_close() -> None:
     errors: list[Exception | None] = []
     with EmbeddedBroker() as broker:

@@ -487,6 +487,7 @@ def test_the_memory_of_a_batch_that_expired_in_flight_is_not_used_before_its_req
     assert bench.sender.is_idle
 
 
+@pytest.mark.slow
 def test_many_batches_that_expire_in_flight_never_put_a_record_on_a_wrong_partition() -> None:
     bench = Bench(batch=400, idempotent=False)
     for turn in range(2000):

@@ -69,6 +69,7 @@ def names_in(file: str) -> list[str]:
     return [line.split(" ", 1)[0] for line in lines if line and line[0] not in " #"]
 
 
+@pytest.mark.slow
 def test_every_message_of_kio_and_every_api_is_defined() -> None:
     defined = {(name, version) for file in FILES for name in names_in(file) for version in definition_of(name).versions}
     of_kio = {(kio_messages.kio_type(module).__name__, version) for version, module in KIO_MODULES}
@@ -84,6 +85,7 @@ def test_every_message_of_kio_and_every_api_is_defined() -> None:
                 assert (version in definition.flexible) == (version >= first_flexible), (api, version)
 
 
+@pytest.mark.slow
 def test_definitions_are_those_that_the_generator_writes() -> None:
     assert GENERATOR["FILE"].read_text(encoding="utf-8") == GENERATOR["text"](), "make docs"
 

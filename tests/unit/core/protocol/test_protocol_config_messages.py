@@ -79,6 +79,7 @@ def test_versions_are_those_of_the_tables() -> None:
     assert list(VERSIONS) == list(versions_of(ApiKey.DESCRIBE_CONFIGS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=30, deadline=None)
 @given(fields=ANSWERS)

@@ -57,6 +57,7 @@ def test_a_whole_request_is_sound_and_no_part_of_it(entity_type: Any, data: byte
         assert not is_sound(entity_type, memoryview(data[:size]), 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(
     st.sampled_from(REQUESTS),

@@ -36,6 +36,7 @@ def bits_of(rows: int) -> bytearray:
     return bytearray(b"\xff") * (rows // 8 + 1)
 
 
+@pytest.mark.slow
 @LOOSE
 @given(runs=st.lists(CELLS, max_size=4))
 def test_cells_of_several_runs_become_a_column(arrow: Any, runs: list[list[bytes | None]]) -> None:

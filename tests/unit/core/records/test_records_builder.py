@@ -19,6 +19,7 @@ HEADERS = st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"]), m
 ROWS = st.lists(st.tuples(st.integers(-1, 2**62), CELLS, CELLS, HEADERS), max_size=30)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ROWS, st.sampled_from(list(CompressionType)), st.integers(0, 2**40))
 def test_what_was_appended_is_read(rows: list, codec: CompressionType, base_offset: int) -> None:
@@ -38,6 +39,7 @@ def test_what_was_appended_is_read(rows: list, codec: CompressionType, base_offs
     assert read == [(i, row[0], row[1], row[2], tuple(row[3])) for i, row in enumerate(rows)]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ROWS, st.sampled_from([0, 1]), st.integers(61, 2000), st.sampled_from([1.0, 0.3]), st.booleans())
 def test_columns_are_taken_as_records_would_be(

@@ -142,6 +142,7 @@ def test_truncation_is_damage(codec: CompressionType) -> None:
             decompress(codec, packed[:cut])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(PACKED), st.data())
 def test_flipped_bits_are_survived(codec: CompressionType, data: st.DataObject) -> None:
@@ -192,6 +193,7 @@ def test_levels_are_kafkas(codec: CompressionType, good: tuple[int, ...], bad: t
         check_level(CompressionType.SNAPPY, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD])
 def test_a_higher_level_packs_tighter(codec: CompressionType) -> None:
     words = random.Random(1)

@@ -19,6 +19,7 @@ from kafkatools.core.records.legacy import LegacyBatch, write_message_set
 CELLS = st.none() | st.binary(max_size=100)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(-1, 2**60), CELLS, CELLS), min_size=1, max_size=20),

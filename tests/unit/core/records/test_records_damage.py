@@ -201,6 +201,7 @@ def test_truncation_at_every_byte_is_survived(name: str) -> None:
         read_all(part)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.data())
 def test_flipped_bits_are_survived(data: st.DataObject) -> None:

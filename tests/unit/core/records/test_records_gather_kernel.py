@@ -165,6 +165,7 @@ def test_cells_stop_where_there_is_no_room(gather: Any) -> None:
     assert gather.gather_cells(data, outside, 4, 1, array("i", [0, 0]), bytearray(99), bytearray(1), state) == 0
 
 
+@pytest.mark.slow
 @LOOSE
 @given(st.data())
 def test_places_and_cells_agree_on_damaged_batches(data: st.DataObject) -> None:

@@ -114,6 +114,7 @@ def test_check_records_finds_recorded_batches_sound(kernels: Any, name: str) -> 
     assert checked
 
 
+@pytest.mark.slow
 @LOOSE
 @given(st.data())
 def test_check_records_agrees_on_damaged_records(data: st.DataObject) -> None:
@@ -162,6 +163,7 @@ def lines_of(kernels: Any, data: bytes, is_end: bool, room: int = 100) -> tuple[
     return [data[positions[i] : positions[i] + lengths[i]] for i in range(count)], status[0]
 
 
+@pytest.mark.slow
 @LOOSE
 @given(st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"bc", b""]), max_size=30).map(b"".join))
 def test_lines_are_those_of_a_buffered_reader(kernels: Any, data: bytes) -> None:
@@ -171,6 +173,7 @@ def test_lines_are_those_of_a_buffered_reader(kernels: Any, data: bytes) -> None
     assert lines_of(kernels, data, True) == (expected, len(data))
 
 
+@pytest.mark.slow
 @LOOSE
 @given(st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"bc"]), max_size=30).map(b"".join), st.integers(0, 40))
 def test_lines_of_pieces_are_those_of_the_whole(kernels: Any, data: bytes, cut: int) -> None:
@@ -295,6 +298,7 @@ def decoded(kernels: Any, data: bytes, count: int, base: tuple[int, int]) -> Any
 LONGS = st.integers(-(2**63), 2**63 - 1)
 
 
+@pytest.mark.slow
 @LOOSE
 @given(st.data())
 def test_decoding_agrees_on_damaged_records(data: st.DataObject) -> None:
@@ -337,6 +341,7 @@ def test_timestamps_and_offsets_wrap_as_in_java(kernels: Any) -> None:
     assert (columns[0][0], columns[1][0]) == (-(2**63), -(2**63))
 
 
+@pytest.mark.slow
 @LOOSE
 @given(st.data())
 def test_encoding_agrees_on_any_columns(data: st.DataObject) -> None:

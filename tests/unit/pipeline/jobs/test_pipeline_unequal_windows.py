@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ def rows_of(batch: pa.RecordBatch | None) -> list[Row]:
     return [] if batch is None else [tuple(row.values()) for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 @given(SIDES, SIDES, st.integers(1, 6), st.integers(1, 6))
 def test_windows_hold_all_differences(
     left: dict[tuple[int, int], bytes | None], right: dict[tuple[int, int], bytes | None], left_size: int,

@@ -72,6 +72,7 @@ def names_of(archive: str) -> set[str]:
     return set(zipfile.ZipFile(archive).namelist())
 
 
+@pytest.mark.slow
 def test_the_archive_has_package_and_dependencies(tmp_path: pathlib.Path) -> None:
     archive, left_out = executors.write_archive(str(tmp_path), ["lz4", "snappy"], with_compiled=True)
     names = names_of(archive)
@@ -81,6 +82,7 @@ def test_the_archive_has_package_and_dependencies(tmp_path: pathlib.Path) -> Non
     assert not [name for name in names if name.endswith((".pyc", ".c")) or os.path.isabs(name) or ".." in name]
 
 
+@pytest.mark.slow
 def test_the_archive_for_another_platform_has_no_compiled_modules(tmp_path: pathlib.Path) -> None:
     archive, left_out = executors.write_archive(str(tmp_path), ["lz4", "snappy"], with_compiled=False)
     assert left_out == ["lz4"]
@@ -89,6 +91,7 @@ def test_the_archive_for_another_platform_has_no_compiled_modules(tmp_path: path
     assert not [name for name in names if name.endswith((".so", ".pyd"))]
 
 
+@pytest.mark.slow
 def test_the_loader_imports_the_package_from_the_archive(tmp_path: pathlib.Path) -> None:
     archive, _ = executors.write_archive(str(tmp_path), sorted(executors.DEPENDENCIES), with_compiled=True)
     name = pathlib.Path(archive).stem

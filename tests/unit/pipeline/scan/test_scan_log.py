@@ -157,6 +157,7 @@ def test_closing_a_reader_early_ends_its_threads(ledger: pathlib.Path, monkeypat
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("scan-")]
 
 
+@pytest.mark.slow
 def test_duckdb_polars_and_pandas_take_a_scan(ledger: pathlib.Path) -> None:
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     pytest.importorskip("pandas")
@@ -187,6 +188,7 @@ def test_mistakes_are_one_line(ledger: pathlib.Path, tmp_path: pathlib.Path) -> 
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_neither_spark_nor_pandas_is_imported() -> None:
     path = log_directory("txn-java")
     code = (

@@ -38,6 +38,7 @@ def within_s(monkeypatch: pytest.MonkeyPatch) -> float:
     return 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies", CRASHES)
 def test_every_record_is_there_once_wherever_the_driver(
     steps: Steps, dies: Callable[[Query, pytest.MonkeyPatch], None]
@@ -48,6 +49,7 @@ def test_every_record_is_there_once_wherever_the_driver(
 # -- others who live on --
 
 
+@pytest.mark.slow
 def test_the_first_of_two_drivers_decides(steps: Steps) -> None:
     query = Query(steps)
     zombie = query.tasks(0)
@@ -62,6 +64,7 @@ def test_the_first_of_two_drivers_decides(steps: Steps) -> None:
     assert query.ended() == (rows_of(0, 1), 0)
 
 
+@pytest.mark.slow
 def test_a_driver_that_was_overtaken_while_it_decides_is_fenced(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafkatools.pipeline.sinks.transactions import SinkTransactions
 
@@ -82,6 +85,7 @@ def test_a_driver_that_was_overtaken_while_it_decides_is_fenced(steps: Steps, mo
     assert query.ended() == (rows_of(0), 0)
 
 
+@pytest.mark.slow
 def test_what_a_newer_driver_has_begun_is_left_alone(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafkatools.pipeline.sinks.transactions import SinkTransactions
 
@@ -102,6 +106,7 @@ def test_what_a_newer_driver_has_begun_is_left_alone(steps: Steps, monkeypatch: 
     assert query.ended() == (rows_of(0, 1), 0)
 
 
+@pytest.mark.slow
 def test_of_several_attempts_at_a_task_one_counts(steps: Steps) -> None:
     query = Query(steps)
     first = query.task(0, 0, "a", attempt=0)
@@ -126,6 +131,7 @@ def test_an_epoch_that_failed_is_aborted(steps: Steps) -> None:
     assert query.ended() == ([], 0)
 
 
+@pytest.mark.slow
 def test_tasks_of_a_failed_epoch_that_told_nothing_leave_nothing_open(steps: Steps) -> None:
     query = Query(steps)
     query.commit(0, query.tasks(0))
@@ -134,6 +140,7 @@ def test_tasks_of_a_failed_epoch_that_told_nothing_leave_nothing_open(steps: Ste
     assert query.ended() == (rows_of(0), 0)
 
 
+@pytest.mark.slow
 def test_an_abort_behind_the_decision_aborts_nothing(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(steps)
     messages = query.tasks(0)
@@ -145,6 +152,7 @@ def test_an_abort_behind_the_decision_aborts_nothing(steps: Steps, monkeypatch: 
     assert query.ended() == (rows_of(0), 0)
 
 
+@pytest.mark.slow
 def test_readers_see_an_epoch_when_its_commit_returns(steps: Steps) -> None:
     query = Query(steps)
     for epoch in range(3):
@@ -160,6 +168,7 @@ def test_epochs_without_rows_write_nothing(steps: Steps) -> None:
     assert query.ended() == (["a"], 0)
 
 
+@pytest.mark.slow
 def test_another_query_may_go_on_with_the_sink(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(steps)
     messages = query.tasks(5)
@@ -181,6 +190,7 @@ def aborted(steps: Steps, messages: list[Any]) -> None:
     steps.state(messages[0].transaction.transactional_id)
 
 
+@pytest.mark.slow
 def test_a_transaction_that_was_aborted_before_the_decision_fails_the_epoch(steps: Steps) -> None:
     query = Query(steps)
     messages = query.tasks(0)
@@ -260,6 +270,7 @@ def test_a_job_of_which_a_part_is_lost_commits_nothing(steps: Steps) -> None:
     assert query.ended() == ([], 0)
 
 
+@pytest.mark.slow
 def test_tasks_of_a_failed_job_that_told_nothing_leave_nothing_open(steps: Steps) -> None:
     query, writer, messages = job(steps, (0, 0, "a"), (1, 0, "b"))
     other, _, _ = job(steps, (0, 0, "a"))

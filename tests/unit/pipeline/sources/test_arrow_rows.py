@@ -182,6 +182,7 @@ def one_batch(records: list[tuple[bytes | None, bytes | None, list[tuple[bytes |
     return bytes(builder.close())
 
 
+@pytest.mark.slow
 def test_columns_grow_with_what_comes() -> None:
     records: list[Any] = [
         (b"k%d" % n, None if n % 3 else b"v" * (n % 50), [("n", b"x")] * (n % 4)) for n in range(40_000)
@@ -197,6 +198,7 @@ def test_columns_grow_with_what_comes() -> None:
     assert [len(each or ()) for each in batch.column("headers").to_pylist()] == [len(record[2]) for record in records]
 
 
+@pytest.mark.slow
 def test_a_batch_that_was_taken_is_never_written_again() -> None:
     rows = rows_of("key", "value", "offset", "timestamp")
     want, held = [], []

@@ -134,6 +134,7 @@ def some_bounds(chance: random.Random, end: int) -> RecordBounds:
     return bounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_headers_give_the_rows_and_the_report_of_the_records(tmp_path: pathlib.Path, seed: int) -> None:
     end = write_log(tmp_path, seed)

@@ -34,6 +34,7 @@ def checksum(rows: list[Row], cuts: set[int], codec: int) -> RecordChecksum:
     return total
 
 
+@pytest.mark.slow
 @given(ROWS, st.sets(st.integers(0, 11)), st.sets(st.integers(0, 11)), st.sampled_from([0, 1]))
 def test_batches_do_not_matter(rows: list[Row], cuts: set[int], others: set[int], codec: int) -> None:
     assert checksum(rows, cuts, 0) == checksum(rows, others, codec)

@@ -6,6 +6,8 @@ import pathlib
 import re
 from collections.abc import Iterable
 
+import pytest
+
 from kafkatools.core.clock import SystemClock
 from kafkatools.tools.diagnosis.causes import CAUSES
 from kafkatools.tools.diagnosis.findings import Cause, Finding, Place
@@ -55,6 +57,7 @@ def test_causes_of_other_subjects_are_not_examined() -> None:
     assert judged(cause("other", [("group", "a")], kinds=("group",))) == []
 
 
+@pytest.mark.slow
 def test_many_findings_cost_little() -> None:
     """With a comparison of each finding with each other, this would take an hour."""
     number = 50_000

@@ -147,6 +147,7 @@ def without(node: Any, path: list[str]) -> Any:
     return None
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(st.dictionaries(st.sampled_from(["email", "user", "x"]), NODES, max_size=3))
 def test_all_but_the_masked_field_stays(node: dict[str, Any]) -> None:

@@ -60,6 +60,7 @@ def test_lines_are_values(text: bytes, expected: list[bytes]) -> None:
     assert values(text) == expected
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.binary(max_size=90).filter(lambda line: b"\n" not in line and b"\r" not in line), max_size=40),
     st.sampled_from([b"\n", b"\r\n", b"\r"]),

@@ -52,6 +52,7 @@ def test_rows_beyond_the_bytes_are_left_to_the_next_page() -> None:
     assert page.next_cursor == "2" and not page.shortened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "place"),
     [

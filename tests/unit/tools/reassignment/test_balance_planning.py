@@ -299,6 +299,7 @@ def rack_counts(ids: tuple[int, ...], racks: Mapping[int, str | None]) -> Counte
     return Counter(racks.get(broker) or f"?{broker}" for broker in ids)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(any_input())
 def test_no_plan_breaks_a_constraint(case: tuple[BalanceInput, BalanceOptions]) -> None:
@@ -347,6 +348,7 @@ def use(disks: tuple[Disk, ...], change: int) -> float:
     return (total - sum(disk.usable_bytes for disk in disks) + change) / total
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(filled_disks())
 def test_only_what_is_above_the_limit_gives_and_nothing_gets_above_it(
@@ -375,6 +377,7 @@ def test_only_what_is_above_the_limit_gives_and_nothing_gets_above_it(
         assert arrives or use((disk,), 0) > limit
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(any_input())
 def test_no_plan_makes_its_spread_worse(case: tuple[BalanceInput, BalanceOptions]) -> None:
@@ -392,6 +395,7 @@ def test_no_plan_makes_its_spread_worse(case: tuple[BalanceInput, BalanceOptions
         assert spread_of([loads[broker] for broker in brokers]) == pytest.approx(after)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(any_input())
 def test_equal_input_gives_the_same_plan_and_a_second_plan_changes_nothing_that_fits(
@@ -410,6 +414,7 @@ def test_equal_input_gives_the_same_plan_and_a_second_plan_changes_nothing_that_
     assert again.bytes_between_brokers == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(any_input())
 def test_disk_moves_only_change_the_directories_of_replicas_that_are_there(

@@ -193,6 +193,7 @@ def test_loads_count_replicas_leaders_and_bytes_to_send_and_receive() -> None:
     assert loads[2][2:] == ((1, 1), (0, 0), (7, 7), 0, 0)
 
 
+@pytest.mark.slow
 def test_many_brokers_in_racks_of_unequal_size_are_levelled_within_each_rack() -> None:
     # Three replicas in three racks: no replica can leave its rack, so brokers of the small racks keep more, and no path
     # leads from them to the others. 100 brokers and 10,000 partitions did not end when each such search was repeated.
@@ -205,6 +206,7 @@ def test_many_brokers_in_racks_of_unequal_size_are_levelled_within_each_rack() -
         assert {counts[broker] for broker in brokers} <= {1500 // len(brokers), -(-1500 // len(brokers))}
 
 
+@pytest.mark.slow
 def test_a_move_is_found_without_a_look_at_every_replica_of_its_broker() -> None:
     racks: dict[int, str | None] = {broker: "abc"[broker % 3] for broker in range(15)}
     lists = {
@@ -271,6 +273,7 @@ def sound(state: ClusterState, plan: ReassignmentPlan) -> None:
     assert sum(load.bytes_in for load in plan.brokers) == plan.bytes_to_move
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(clusters(live_only=False), st.data())
 def test_drain_moves_what_is_on_the_drained_brokers_and_nothing_else(state: ClusterState, data: st.DataObject) -> None:
@@ -312,6 +315,7 @@ def ensure_no_better_place(state: ClusterState, plan: ReassignmentPlan, onto: se
                 assert not (change <= 0 and counts[target] <= counts[source] - 2)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(clusters(), st.data())
 def test_add_moves_onto_the_new_brokers_only_and_gives_them_their_share(
@@ -335,6 +339,7 @@ def test_add_moves_onto_the_new_brokers_only_and_gives_them_their_share(
         assert least >= share or max(counts[broker] for broker in live) - least <= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(clusters(live_only=False), st.integers(1, 6))
 def test_replication_factor_is_reached_with_as_few_changes_as_it_takes(state: ClusterState, factor: int) -> None:
@@ -358,6 +363,7 @@ def test_replication_factor_is_reached_with_as_few_changes_as_it_takes(state: Cl
             assert target == part.replicas
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(clusters(racks=False))
 def test_balance_brings_replicas_and_leaders_within_one_by_the_fewest_moves(state: ClusterState) -> None:
@@ -383,6 +389,7 @@ def moved(state: ClusterState, plan: ReassignmentPlan) -> list[Partition]:
             for part in state.partitions]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(clusters())
 def test_leaders_could_not_be_balanced_better_by_reordering(state: ClusterState) -> None:
@@ -392,6 +399,7 @@ def test_leaders_could_not_be_balanced_better_by_reordering(state: ClusterState)
         assert all(counts[replicas[0]] <= counts[other] + 1 for other in replicas[1:])
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(clusters())
 def test_balance_spreads_every_partition_over_racks_as_well_as_possible(state: ClusterState) -> None:

@@ -68,6 +68,7 @@ def expected(rows: Any) -> list[Any]:
     return [(7, None if time == -1 else time, key, value, list(headers)) for time, key, value, headers in rows]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(rows_with(HEADERS))
 def test_parquet_and_avro_give_the_same_records_back(rows: Any) -> None:
@@ -75,6 +76,7 @@ def test_parquet_and_avro_give_the_same_records_back(rows: Any) -> None:
     assert read(read_avro, written(AvroFormatter(), rows)) == expected(rows)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(rows_with(ANY_HEADERS))
 def test_csv_and_json_give_the_same_records_back(rows: Any) -> None:

@@ -41,6 +41,7 @@ def test_offsets_from_an_end_on_are_removed(pairs: list[tuple[int, int]], end: i
     assert list(ranges) == expected_ranges({offset for offset in offsets if offset < end})
 
 
+@pytest.mark.slow
 @given(PAIRS, st.integers(0, 1 << 61))
 def test_the_text_of_ranges_is_read_back(pairs: list[tuple[int, int]], base: int) -> None:
     ranges = OffsetRanges((base + 1 + start, base + 1 + start + length) for start, length in pairs)

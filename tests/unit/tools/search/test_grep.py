@@ -131,6 +131,7 @@ def patterns(draw: st.DrawFn) -> bytes:
     return pattern
 
 
+@pytest.mark.slow
 @LOOSE
 @given(ROWS, patterns(), st.booleans(), st.sets(st.sampled_from(sorted(PARTS)), min_size=1))
 def test_any_expression_selects_what_it_selects_record_by_record(
@@ -148,6 +149,7 @@ def test_any_expression_selects_what_it_selects_record_by_record(
     assert found(every_other, condition) == [row // 2 for row in expected if row % 2 == 0]
 
 
+@pytest.mark.slow
 @LOOSE
 @given(ROWS, patterns())
 def test_cells_in_any_order_are_searched(rows: list[Row], pattern: bytes) -> None:
@@ -193,6 +195,7 @@ def test_anchors_and_edges_are_those_of_a_cell(pattern: str, expected: list[int]
     assert found(item, Grep(pattern.encode(), PARTS["value"])) == expected
 
 
+@pytest.mark.slow
 @LOOSE
 @given(ROWS, CELLS)
 def test_a_key_selects_the_records_with_exactly_its_bytes(rows: list[Row], key: bytes | None) -> None:
@@ -235,6 +238,7 @@ def test_taken_rows_are_the_same_records() -> None:
 PLACES = st.lists(st.integers(-5, 60), max_size=6)
 
 
+@pytest.mark.slow
 @LOOSE
 @given(st.lists(PLACES, min_size=6, max_size=6), st.binary(max_size=40), st.binary(max_size=3), st.integers(0, 7))
 def test_places_outside_of_the_data_are_no_cells(places: list[list[int]], data: bytes, text: bytes, parts: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def read(data: bytes, start: int, end: int, search: Search, *, passes_over: bool
     return found
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(BATCHES, FILTERS, st.integers(0, 8), st.integers(0, 8))
 def test_the_same_records_are_found_and_counted(

@@ -76,6 +76,7 @@ def cluster(tmp_path: pathlib.Path) -> Iterator[Cluster]:
     made.close()
 
 
+@pytest.mark.slow
 def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: Cluster) -> None:
     first = cluster.coordinator(GROUP, 0)
     protocols = [{"name": "range", "metadata": b"subscription"}]
@@ -104,6 +105,7 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(cluster: Cluster) -> Non
     assert (int(synced.error_code), bytes(synced.assignment)) == (0, b"all")
 
 
+@pytest.mark.slow
 def test_what_was_committed_outlives_one_coordinator_after_the_other(cluster: Cluster) -> None:
     coordinator = cluster.coordinator(GROUP, 0)
     for offset in (5, 6):
@@ -189,6 +191,7 @@ def test_a_transaction_over_all_nodes_is_committed(cluster: Cluster) -> None:
     assert cluster.committed(cluster.coordinator(GROUP, 0)) == (0, 9)
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_killed_between_the_decision_and_the_markers(cluster: Cluster) -> None:
     """Nothing it sends arrives after the end is answered; the next coordinator writes the markers."""
     coordinator = cluster.coordinator(ID, 1)
@@ -210,6 +213,7 @@ def test_a_coordinator_that_is_killed_between_the_decision_and_the_markers(clust
     assert (int(again.error_code), again.producer_epoch) == (0, producer[1] + 1), "the answer may have been lost"
 
 
+@pytest.mark.slow
 def test_a_share_group_gets_its_partitions_from_coordinators_on_other_nodes(cluster: Cluster) -> None:
     coordinator = cluster.coordinator(GROUP, 0)
 

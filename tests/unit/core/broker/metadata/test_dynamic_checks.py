@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from support.dynamic_settings import TOPIC_NAME, Alteration, answers
 from support.raw_client import RawClient
 from support.waiting import eventually
@@ -25,6 +26,7 @@ def alter(client: RawClient, name: str, *changes: tuple[str, int, str | None]) -
     return int(response.error_code), response.error_message
 
 
+@pytest.mark.slow
 def test_dynamic_settings_are_accepted_and_refused_as_by_kafka(run_node: Callable[..., Any]) -> None:
     rows = [json.loads(line) for line in RECORDED.read_text().splitlines()]
     asked = [Alteration(kind, name, tuple(map(tuple, changes))) for kind, name, changes, *_ in rows]

@@ -88,6 +88,7 @@ def test_a_topic_that_is_deleted_while_it_is_created_leaves_nothing(broker: Turn
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("t-") and path.suffix == ""] == []
 
 
+@pytest.mark.slow
 def test_changes_of_two_clients_are_applied_in_their_order(broker: Turns) -> None:
     first = begin(broker, "t")
     second, third = begin_more(broker, "u"), begin_more(broker, "v")

@@ -70,6 +70,7 @@ def test_a_batch_above_the_bound_is_an_invalid_record(
     assert (int(legal.error_code), legal.base_offset) == (0, 0)
 
 
+@pytest.mark.slow
 def test_the_default_is_10_times_the_largest_message_and_at_least_16_mib(client: BrokerClient) -> None:
     create(client, "small", cleanup_policy="compact", max_message_bytes="100000")
     create(client, "large", cleanup_policy="compact", max_message_bytes=str(4 * MIB))
@@ -80,6 +81,7 @@ def test_the_default_is_10_times_the_largest_message_and_at_least_16_mib(client:
     assert codes == [0, INVALID_RECORD, 0, INVALID_RECORD]
 
 
+@pytest.mark.slow
 def test_a_bomb_costs_no_more_than_the_bound(client: BrokerClient) -> None:
     create(client, "t", cleanup_policy="compact")
     bomb = zeros(256 * MIB, ZSTD, parts=2)

@@ -84,6 +84,7 @@ def values(partition: Any) -> list[bytes | None]:
     return [record.value for each in read_batches(partition.records or b"") for record in each.records()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [4, BY_NAME, BY_ID])
 def test_another_connection_is_answered_while_a_fetch_of_15000_partitions_is_worked_off(
     broker: Turns, version: int

@@ -319,6 +319,7 @@ def test_deleted_records_are_out_of_range_and_stay_so_after_a_restart(run_node: 
     assert fetch(client, 12, wanted(12, "t", None, 0)).responses[0].partitions[0].error_code == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_does_not_read_costs_the_broker_nothing_and_gets_everything_in_the_end(
     run_node: Callable[..., Any],
 ) -> None:

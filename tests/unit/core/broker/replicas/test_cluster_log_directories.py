@@ -84,6 +84,7 @@ def produce(cluster: ClusterNodes, index: int, acks: int = 1) -> int:
     return int(answer.responses[0].partition_responses[0].error_code)
 
 
+@pytest.mark.slow
 def test_others_lead_what_lay_in_a_directory_that_failed(
     cluster: ClusterNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +136,7 @@ def test_writes_do_not_wait_for_a_follower_whose_directory_failed(
     assert cluster.clock.now_ms() - begun_ms < 2000
 
 
+@pytest.mark.slow
 def test_a_disk_that_was_wiped_is_filled_again_and_the_controller_hears_of_its_new_id(cluster: ClusterNodes) -> None:
     cluster.start()
     cluster.create_topic("t", 2)
@@ -173,6 +175,7 @@ def test_a_follower_moves_between_its_directories(cluster: ClusterNodes) -> None
     assert set(cluster.controller.image.topics["t"].partitions[0].isr) == {1, 2, 3}
 
 
+@pytest.mark.slow
 def test_a_broker_that_cannot_tell_of_a_failed_directory_ends(cluster: ClusterNodes) -> None:
     for node_id in cluster.ids:
         start(cluster, node_id)

@@ -107,6 +107,7 @@ class Schedule:
                 broker.partition.delete_records(log.high_watermark // 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_nothing_acknowledged_is_lost_and_replicas_are_the_same(group: int) -> None:
     for seed in range(FIRST_SEED + group, FIRST_SEED + SEEDS, GROUPS):

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from support.broker_client import BrokerClient
 from support.certificates import Authority
 
@@ -60,6 +61,7 @@ def shown(port: int) -> bytes | None:
         return client.getpeercert(binary_form=True)
 
 
+@pytest.mark.slow
 def test_a_changed_key_store_is_shown_to_new_connections(run_node: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     stores = Stores(tmp_path / "certificates")
     first, second = stores.make("first"), stores.make("second")

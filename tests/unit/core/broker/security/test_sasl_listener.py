@@ -135,6 +135,7 @@ def test_a_missing_right_says_what_to_do(secure: SecureBroker) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
 def test_sessions_end_and_begin_anew(secure: SecureBroker, mechanism: str) -> None:
     clock = SystemClock()

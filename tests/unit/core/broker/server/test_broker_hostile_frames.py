@@ -56,6 +56,7 @@ def frames() -> list[bytes]:
 FRAMES = frames()
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, len(FRAMES) - 1),

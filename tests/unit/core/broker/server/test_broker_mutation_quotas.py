@@ -54,6 +54,7 @@ def test_changes_are_refused_until_the_rate_is_back(run_node: Callable[..., Any]
     assert permitted == Step((done,), is_throttled=True)
 
 
+@pytest.mark.slow
 def test_a_broker_throttles_the_client_whose_request_the_controller_refused(tmp_path: pathlib.Path) -> None:
     cluster = ClusterNodes(tmp_path).start()
     try:

@@ -30,6 +30,7 @@ def names(count: int) -> dict[str, Any]:
     return {"topics": [{"name": f"t{number}"} for number in range(count)], "allow_auto_topic_creation": False}
 
 
+@pytest.mark.slow
 def test_another_connection_is_answered_while_a_large_request_is_worked_off(broker: Turns) -> None:
     large, other = broker.connect(), broker.connect()
     broker.send(large, large.frame(3, 9, names(60_000)))
@@ -97,6 +98,7 @@ def test_a_large_request_that_is_legal_is_answered_in_full(broker: Turns) -> Non
     assert broker.longest < LONGEST_TURN_SECONDS
 
 
+@pytest.mark.slow
 def test_a_large_commit_and_a_small_read_of_all_of_it_are_worked_off_in_slices(broker: Turns) -> None:
     client = broker.connect()
     topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
@@ -126,6 +128,7 @@ def test_a_large_commit_and_a_small_read_of_all_of_it_are_worked_off_in_slices(b
     assert broker.longest < broker.total / 4
 
 
+@pytest.mark.slow
 def test_a_large_commit_of_a_transaction_is_worked_off_in_slices(broker: Turns) -> None:
     client, (group_id, transactional_id) = broker.connect(), ("g", "tx")
     topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
@@ -158,6 +161,7 @@ def test_a_large_commit_of_a_transaction_is_worked_off_in_slices(broker: Turns) 
     assert broker.node.groups.offsets.get(group_id, ("t", 0)) is not None
 
 
+@pytest.mark.slow
 def test_topics_that_a_metadata_request_creates_are_created_in_slices(broker: Turns) -> None:
     client, wanted = broker.connect(), {**names(300), "allow_auto_topic_creation": True}
     topics = broker.call(client, METADATA, 9, wanted).topics
@@ -180,6 +184,7 @@ def test_the_partitions_of_topics_that_a_small_metadata_request_creates_are_crea
     broker.turn_until(lambda: len(broker.node.replicas.partitions) == 40)
 
 
+@pytest.mark.slow
 def test_changes_of_many_topics_are_made_in_slices(broker: Turns) -> None:
     client, all_names = broker.connect(), [f"t{number}" for number in range(300)]
 
@@ -223,6 +228,7 @@ def test_two_requests_that_create_the_same_topics_in_slices_create_each_once(bro
     assert len(broker.node.image.topics_by_id) == len(broker.node.image.topics)
 
 
+@pytest.mark.slow
 def test_a_request_of_100_mib_is_received_without_copies_of_it(broker: Turns) -> None:
     client = broker.connect()
     records = bytes(100 * 1024 * 1024 - 200)
@@ -257,6 +263,7 @@ def test_a_connection_that_pipelines_costly_requests_takes_turns_with_others(bro
     assert broker.longest < LONGEST_TURN_SECONDS
 
 
+@pytest.mark.slow
 def test_the_request_of_a_closed_connection_is_given_up(broker: Turns) -> None:
     client, other = broker.connect(), broker.connect()
     broker.send(client, client.frame(3, 9, names(100_000)))
@@ -271,6 +278,7 @@ def test_the_request_of_a_closed_connection_is_given_up(broker: Turns) -> None:
     assert len(broker.receive(other, 3, 9).topics) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("api_key", "version", "make"),
     [

@@ -69,6 +69,7 @@ def roles(cluster: ClusterNodes) -> tuple[int, int, int]:
     return active, asked, third
 
 
+@pytest.mark.slow
 def test_a_change_that_outlives_its_controller_is_made_once(cluster: ClusterNodes) -> None:
     """The controller is killed when a follower has the record and the client no answer: the follower, elected, commits
     it. Nobody asks for it again but the client."""
@@ -93,6 +94,7 @@ def test_a_change_that_outlives_its_controller_is_made_once(cluster: ClusterNode
     assert written(cluster.nodes[third]) == ["1000", "2000", "3000"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_gone", [True, False])
 def test_a_change_that_waits_for_a_controller_ends_with_its_client(cluster: ClusterNodes, is_gone: bool) -> None:
     active, asked, third = roles(cluster)
@@ -128,6 +130,7 @@ def test_what_is_asked_behind_a_request_that_waits_is_not_done_when_the_client_h
     assert written(cluster.nodes[third]) == ["1000"]
 
 
+@pytest.mark.slow
 def test_changes_of_acls_that_no_controller_accepts_have_an_error_for_each(tmp_path: pathlib.Path) -> None:
     authorizer = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
     cluster = ClusterNodes(tmp_path, settings=authorizer).start()

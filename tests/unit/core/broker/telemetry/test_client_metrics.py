@@ -56,6 +56,7 @@ def test_a_node_without_a_file_does_not_ask_for_metrics(run_node: Callable[..., 
     assert not listed & {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
 
 
+@pytest.mark.slow
 def test_pushed_metrics_are_lines_of_the_file(
     run_node: Callable[..., Any], tmp_path: pathlib.Path, metrics_data: bytes
 ) -> None:

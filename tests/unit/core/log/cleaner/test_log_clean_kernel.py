@@ -140,6 +140,7 @@ def test_what_stays_by_key_value_and_offset(kernel: Any) -> None:
         assert list(sums[3:5]) == [NOW_MS + first * 1000, NOW_MS + 5000]
 
 
+@pytest.mark.slow
 def test_damage_is_met_with_a_count_not_with_a_crash(kernel: Any) -> None:
     whole = batch(random_rows(random.Random(3), 12))
     rng = random.Random(4)

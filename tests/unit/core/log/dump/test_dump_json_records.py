@@ -49,6 +49,7 @@ def dumped(path: pathlib.Path, contents: bool, quick: bool) -> tuple[list[str], 
     return lines, list(dump.summary.lines())
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     records=_RECORDS,

@@ -74,6 +74,7 @@ def test_search_ends_before_a_given_byte(tmp_path: pathlib.Path) -> None:
         assert next_valid_batch(file, 0, file.size, before=101) == 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("legacy", [False, True])
 def test_question_about_one_position_has_the_answer_of_the_whole_search(legacy: bool, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "log"

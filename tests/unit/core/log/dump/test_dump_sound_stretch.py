@@ -73,6 +73,7 @@ def dumped(path: pathlib.Path, lines: type[TextLines], options: DumpOptions) -> 
     return bytes(out), list(dump.summary.lines()), findings
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(batches=_BATCHES, contents=st.booleans(), skip=st.booleans(), deep=st.booleans())
 def test_quick_and_slow_show_the_same(
@@ -134,6 +135,7 @@ def test_kernel_refuses_a_target_that_is_too_short() -> None:
     assert dump_kernel.format_batches(bytearray(dump_kernel.BATCH_LINE_BYTES), table, 0, 2, 0) == -1
 
 
+@pytest.mark.slow
 def test_plain_kernel_shows_the_same(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     records = [(1_700_000_000_000, "clé".encode(), b"v", [("h", b"x"), ("i", None)]), (2, None, None, [])]

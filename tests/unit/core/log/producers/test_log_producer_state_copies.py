@@ -107,6 +107,7 @@ def known(log: PartitionLog) -> dict[int, tuple[int, ...]]:
     } | {-1: (-1 if log.first_unstable_offset is None else log.first_unstable_offset, state.map_end_offset)}
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1 << 32), length=st.integers(1, 60))
 @settings(max_examples=60, deadline=None)
 def test_copies_of_a_log_know_the_same_of_producers(seed: int, length: int) -> None:

@@ -227,6 +227,7 @@ def test_a_lost_marker_of_the_last_segment_is_in_its_index(tmp_path: pathlib.Pat
     assert told_states(directory, expected) == {}
 
 
+@pytest.mark.slow
 def test_a_wrong_length_hides_nothing_that_can_be_read(tmp_path: pathlib.Path) -> None:
     """The length of a batch leads into the middle of another: the markers behind are found all the same."""
     directory = unpack_log("txn-librdkafka", tmp_path)

@@ -282,6 +282,7 @@ def big_segment(path: pathlib.Path, total: int, codec: CompressionType = Compres
             out.write(batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.LZ4], ids=lambda codec: codec.label)
 def test_memory_does_not_grow_with_the_segment(codec: CompressionType, tmp_path: pathlib.Path) -> None:
     total = (300 if codec is CompressionType.NONE else 4) << 20  # as much when it is unpacked

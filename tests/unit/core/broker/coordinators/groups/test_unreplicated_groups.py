@@ -53,6 +53,7 @@ class Cluster:
         self.nodes.close()
 
 
+@pytest.mark.slow
 def test_groups_are_shown_as_replicated(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(tmp_path)
     try:

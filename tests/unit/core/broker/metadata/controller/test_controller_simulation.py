@@ -10,6 +10,7 @@ SEEDS_PER_KIND = 40
 STEPS = 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unclean", [False, True])
 @pytest.mark.parametrize("elr", [False, True])
 def test_no_schedule_breaks_a_rule(elr: bool, unclean: bool) -> None:

@@ -23,6 +23,7 @@ SCHEDULES = int(os.environ.get("KT_SCHEDULES", "15"))
 SHORT_MS = 4000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_whatever_changes_and_fails_the_rules_of_the_quorum_hold(part: int) -> None:
     first = part * 1_000_000

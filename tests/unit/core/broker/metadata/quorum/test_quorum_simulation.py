@@ -17,6 +17,7 @@ SCHEDULES = int(os.environ.get("KT_SCHEDULES", "25"))
 SHORT_MS = 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_whatever_fails_the_rules_of_the_quorum_hold(part: int) -> None:
     first = part * 1_000_000
@@ -29,6 +30,7 @@ def test_whatever_fails_the_rules_of_the_quorum_hold(part: int) -> None:
             raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
     [

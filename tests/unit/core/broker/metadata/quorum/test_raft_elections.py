@@ -486,6 +486,7 @@ def test_forged_epochs_in_steps_get_no_further_than_time_allows() -> None:
     assert member.raft.epoch <= 1000 + 2000 * 10 // member.settings.election_timeout_ms + 10
 
 
+@pytest.mark.slow
 def test_elections_without_end_are_never_taken_for_a_leap() -> None:
     member = Member()
     for epoch in range(1, 5000):
