@@ -33,6 +33,7 @@ WORKLOADS = (
     "pipeline_jobs_here",
     "pipeline_sink",
     "pipeline_live",
+    "pipeline_start",
     "pipeline_scan",
     "pipeline_headers",
     "query",

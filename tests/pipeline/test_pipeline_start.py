@@ -257,6 +257,34 @@ def test_the_port_of_a_driver_is_not_that_of_a_master(spark: SparkSession) -> No
         ensure_reachable(f"spark://{driver}")
 
 
+SUBMITTED = """
+from kafkatools.pipeline.run.session import open_session
+
+def modules(_):
+    import py4j, pyspark
+    return pyspark.__file__, py4j.__file__
+
+spark = open_session("submitted")
+print(*modules(0), *spark.sparkContext.parallelize([0], 1).map(modules).collect()[0])
+"""
+
+
+def test_local_workers_of_spark_submit_import_pyspark_from_a_directory(tmp_path: pathlib.Path) -> None:
+    """The program itself imports it from the archives of Spark, whose modules are not compiled."""
+    import py4j
+    import pyspark
+
+    (tmp_path / "job.py").write_text(SUBMITTED)
+    submit = pathlib.Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    path = os.pathsep.join(filter(None, sys.path))
+    environ = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
+    words = [str(submit), "--master", "local[1]", str(tmp_path / "job.py")]
+    done = subprocess.run(words, capture_output=True, text=True, env=environ, check=True)
+    *program, spark_of_workers, py4j_of_workers = done.stdout.split()
+    assert all(".zip/" in file for file in program)
+    assert (spark_of_workers, py4j_of_workers) == (pyspark.__file__, py4j.__file__)
+
+
 @pytest.mark.xdist_group("spark")
 def test_local_workers_run_the_python_of_the_program(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyspark

@@ -2,8 +2,9 @@
 
 Spark takes the path of an executable and no arguments, so the arguments are in a shell script of a temporary directory.
 Without a POSIX shell, or where the directory forbids executables, the workers run this Python directly. So they do if
-PySpark is not a directory of modules, or if Spark's JVM belongs to another installation of Spark (SPARK_HOME), whose
-PySpark may differ.
+PySpark is not in a directory of modules, or if Spark's JVM belongs to another installation of Spark (SPARK_HOME), whose
+PySpark may differ. A program of spark-submit has PySpark from archives in SPARK_HOME; if pip installed it, the same
+modules are in directories beside.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import shlex
 import sys
 import tempfile
+from types import ModuleType
 
 from kafkatools.pipeline.run import worker_start
 
@@ -28,28 +30,38 @@ esac
 @functools.lru_cache
 def worker_python(spark_home: str | None) -> str:
     """Return the path of the executable for workers. `spark_home` is that of the environment, None if it is unset."""
-    places = _places()
+    places = _places(spark_home)
     if not places or not os.access(_SHELL, os.X_OK) or not _is_own(spark_home):
         return sys.executable
     return _script(places) or sys.executable
 
 
-def _places() -> list[str]:
-    """Return the directories from which this process imports PySpark and py4j; none if one is in an archive."""
+def _places(spark_home: str | None) -> list[str]:
+    """Return the directories with the PySpark and the py4j of this process; none if one is only in an archive."""
     import py4j
     import pyspark
 
-    places = [os.path.dirname(os.path.dirname(os.path.abspath(str(module.__file__)))) for module in (pyspark, py4j)]
+    places = [_directory(module, spark_home) for module in (pyspark, py4j)]
     if not all(map(os.path.isdir, places)) or any(os.pathsep in place for place in places):
         return []
     return list(dict.fromkeys(places))
 
 
+def _directory(module: ModuleType, spark_home: str | None) -> str:
+    """Return the directory from which a module can be imported, that beside SPARK_HOME for one from an archive; empty
+    if there is none."""
+    place = os.path.dirname(os.path.dirname(os.path.abspath(str(module.__file__))))
+    if os.path.isdir(place) or spark_home is None:
+        return place
+    beside = os.path.dirname(os.path.realpath(spark_home))
+    return beside if os.path.isfile(os.path.join(beside, module.__name__, "__init__.py")) else ""
+
+
 def _is_own(spark_home: str | None) -> bool:
     import pyspark
 
-    own = os.path.dirname(os.path.abspath(str(pyspark.__file__)))
-    return spark_home is None or os.path.realpath(spark_home) == os.path.realpath(own)
+    own = os.path.realpath(os.path.dirname(os.path.abspath(str(pyspark.__file__))))
+    return spark_home is None or f"{own}/".startswith(f"{os.path.realpath(spark_home)}/")
 
 
 def _script(places: list[str]) -> str:

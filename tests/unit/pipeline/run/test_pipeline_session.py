@@ -140,8 +140,12 @@ def test_settings_that_may_be_secret_are_not_on_the_command_line_of_the_jvm() ->
     assert conf.get("spark.hadoop.fs.s3a.secret.key") == "canary"
 
 
-def test_a_signal_in_the_middle_of_the_start_of_the_jvm_leaves_no_process(tmp_path: pathlib.Path) -> None:
+def test_a_signal_in_the_middle_of_the_start_of_the_jvm_leaves_no_process(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     java_gateway = pytest.importorskip("pyspark.java_gateway", reason="PySpark is not installed")
+    for name in ("_gateway", "_jvm", "_active_spark_context"):  # those of a session of other tests in this process
+        monkeypatch.setattr(f"pyspark.SparkContext.{name}", None)
     started = tmp_path / "pid"
     parent = os.getpid()
 

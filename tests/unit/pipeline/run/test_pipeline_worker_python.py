@@ -60,6 +60,27 @@ def test_another_installation_of_spark_runs_python_directly(tmp_path: pathlib.Pa
     assert worker_python.worker_python(str(tmp_path)) == sys.executable
 
 
+def test_a_program_of_spark_submit_has_workers_with_the_modules_beside_the_archives(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip installs them; in another installation of Spark there are only the archives."""
+    modules = {name: tmp_path / "site" / name / "__init__.py" for name in ("pyspark", "py4j")}
+    for name, file in modules.items():
+        archive = tmp_path / "site" / "pyspark" / "python" / "lib" / f"{name}.zip"
+        monkeypatch.setattr(f"{name}.__file__", str(archive / name / "__init__.py"))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        archive.touch()
+    home = str(tmp_path / "site" / "pyspark")
+    find = worker_python.worker_python.__wrapped__
+    assert find(home) == sys.executable, "neither is in a directory"
+    for file in modules.values():
+        assert find(home) == sys.executable
+        file.touch()
+    assert str(tmp_path / "site") in pathlib.Path(find(home)).read_text()
+    assert find(None) == find(str(tmp_path / "other")) == sys.executable
+
+
 def test_a_directory_that_forbids_executables_runs_python_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     is_allowed = os.access
     monkeypatch.setattr(
