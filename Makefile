@@ -17,9 +17,10 @@ KILLS := tests/soak tests/scenarios/test_broker_scale.py
 ALONE := $(HISTORIES) $(KILLS)
 LARGE := $(addprefix --ignore=,$(SMALL) $(ALONE) tests/architecture tests/registry tests/matrix tests/yarn tests/pipeline/test_pipeline_table_kills.py)
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kafkatools needs Python 3.11 or later, this is " + sys.version.split()[0])'
+NEWEST = PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$(sh .ci/venv-for newest $(VENV))"
 JAVA = JAVA_HOME="$$(sh .ci/find-java)"
-# What reaches a kernel: core itself, the dumps, the two consoles.
-KERNELS := tests/unit/core $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
+# What reaches a kernel: core itself, the search, the dumps, the two consoles.
+KERNELS := tests/unit/core tests/unit/tools/search $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -135,10 +136,10 @@ bytecode-newest:
 	"$$(sh .ci/venv-for newest $(VENV))"/bin/python -m compileall -q kafkatools
 
 setup-newest:
-	$(MAKE) setup PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$(sh .ci/venv-for newest $(VENV))"
+	$(MAKE) setup $(NEWEST)
 
 test-newest:
-	$(MAKE) test-small PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$(sh .ci/venv-for newest $(VENV))"
+	$(MAKE) test-small $(NEWEST)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -224,13 +225,16 @@ mutation: setup
 	$(BIN)/pip install -q 'cosmic-ray>=8.4'
 	nice $(BIN)/python .ci/mutation $(MUTATION_ARGS)
 
-# These stages of `make test`, in which every process that a test starts measures the lines and branches that it runs, then a table by area and by module.
-# The second is for the kernels, whose compiled form cannot be measured. Tests take twice as long; what a test ran that times out here still counts.
+# These stages of `make test` on the newest Python, where measuring lines costs little; every process that a test starts measures those that it runs. Then a table
+# by area and by module. The second stage is for the kernels, whose compiled form cannot be measured. KT_COVERAGE_BRANCHES=true measures branches too, which takes
+# several times as long before Python 3.14. What a test ran that times out here still counts.
 COVERAGE_STAGES ?= test-small test-pure test-large
-coverage: setup tools
+coverage: $(VENV)/.created
 	rm -rf build/coverage
-	-COVERAGE_PROCESS_START="$(CURDIR)/pyproject.toml" $(MAKE) -k $(COVERAGE_STAGES) PYTEST_ARGS="$(PYTEST_ARGS) -o timeout=900"
-	$(BIN)/python .ci/coverage
+	$(MAKE) $(NEWEST) setup tools kerberos
+	-COVERAGE_PROCESS_START="$(CURDIR)/pyproject.toml" COVERAGE_CORE=$(if $(filter true,$(KT_COVERAGE_BRANCHES)),ctrace,sysmon) \
+		$(MAKE) -k $(NEWEST) $(COVERAGE_STAGES) PYTEST_ARGS="$(PYTEST_ARGS) -o timeout=900"
+	"$$(sh .ci/venv-for newest $(VENV))"/bin/python .ci/coverage
 
 bench: $(STAMP) tools
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
