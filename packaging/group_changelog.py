@@ -1,7 +1,8 @@
-"""Move the entries of CHANGELOG.md under *Unreleased* to the group that their first word names.
+"""Move the entries of CHANGELOG.md under *Unreleased* to the group that their beginning names.
 
-"Fixed: ..." and "**Changed:** ..." go to *Fixed* and *Changed* without that word, and an entry before the first group
-goes to *Added*. Entries keep their order, and none is lost; without such entries the file stays as it is.
+"Fixed: ..." and "**Changed:** ..." go to *Fixed* and *Changed* without that word, "Broker, fixed: ..." as
+"Broker: ...", and an entry before the first group goes to *Added*. Entries keep their order, and none is lost; without
+such entries the file stays as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 PATH = pathlib.Path(__file__).parents[1] / "CHANGELOG.md"
 GROUPS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
 WORD = re.compile(rf"^- (?:\*\*)?({'|'.join(GROUPS)}):(?:\*\*)? *(.)", re.DOTALL)
+SUBJECT = re.compile(rf"^(- [^\n:]*?), ({'|'.join(group.lower() for group in GROUPS)})(?=: )")
 
 
 def grouped(part: str) -> str:
@@ -23,9 +25,11 @@ def grouped(part: str) -> str:
         if heading is not None:
             here = heading[1]
             continue
-        named = WORD.match(piece)
+        named, subject = WORD.match(piece), SUBJECT.match(piece)
         if named is not None:
             groups[named[1]].append(f"- {named[2].upper()}{piece[named.end() :]}".rstrip())
+        elif subject is not None:
+            groups[subject[2].capitalize()].append(f"{subject[1]}{piece[subject.end() :]}".rstrip())
         elif piece.strip():
             groups[here].append(piece.rstrip())
     return "\n\n".join(f"### {group}\n\n" + "\n".join(entries) for group, entries in groups.items() if entries)

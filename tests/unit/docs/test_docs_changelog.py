@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import runpy
+from collections.abc import Callable
 
 import pytest
 
@@ -30,9 +31,21 @@ def test_notes_of_a_release_are_its_part_of_the_changelog(capsys: pytest.Capture
 
 
 def test_entries_go_to_the_group_that_their_first_word_names() -> None:
-    grouped = runpy.run_path(str(ROOT / "packaging" / "group_changelog.py"))["grouped"]
+    grouped = _grouped()
     part = "- New.\n  More.\n\n### Added\n\n- **Changed:** one.\n- Fixed: two.\n  Rest.\n\n### Fixed\n\n- Three.\n"
     assert (
         grouped(part)
         == "### Added\n\n- New.\n  More.\n\n### Changed\n\n- One.\n\n### Fixed\n\n- Two.\n  Rest.\n- Three."
     )
+
+
+def test_entries_go_to_the_group_behind_their_subject_without_its_word() -> None:
+    part = "### Added\n\n- `kt a`, fixed: one.\n  More.\n- `kt b`: two, fixed: three.\n\n### Fixed\n\n- Four.\n"
+    assert (
+        _grouped()(part) == "### Added\n\n- `kt b`: two, fixed: three.\n\n### Fixed\n\n- `kt a`: one.\n  More.\n- Four."
+    )
+
+
+def _grouped() -> Callable[[str], str]:
+    grouped: Callable[[str], str] = runpy.run_path(str(ROOT / "packaging" / "group_changelog.py"))["grouped"]
+    return grouped
