@@ -19,11 +19,13 @@ pyz: $(TREE)/pythons
 
 deb: $(TREE)/pythons
 	packaging/debian/build $(TREE) $(VERSION) $(DIST)
+	@$(MAKE) checksums
 
 # The formula names the address of the source distribution: make formula FORMULA_URL=https://.../kafkatools-1.2.0.tar.gz
 FORMULA_URL ?= file://$(CURDIR)/$(DIST)/kafkatools-$(VERSION).tar.gz
 formula:
 	$(PYTHON) packaging/homebrew/make_formula.py $(DIST)/kafkatools-$(VERSION).tar.gz $(FORMULA_URL) > $(DIST)/kafkatools.rb
+	@$(MAKE) checksums
 
 # What an installation without extras contains, and under which licences.
 sbom: .venv-release/.installed
