@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int
+from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_short
 from kafkatools.options.connection import BOOTSTRAP_CONTROLLER, connect_admin
-from kafkatools.options.table import ARGPARSE4J, java_short
+from kafkatools.options.table import ARGPARSE4J
 
 if TYPE_CHECKING:
     from kafkatools.console import Console

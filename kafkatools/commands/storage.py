@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus
-from kafkatools.options import ARGPARSE4J, Args, Command, Option, read_properties
+from kafkatools.options import ARGPARSE4J, Args, Command, Option, java_short, read_properties
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -207,7 +207,7 @@ def run_feature_dependencies(console: Console, args: Args) -> ExitStatus:
             expected = "'feature=version' (e.g. 'group.version=1')"
             raise CommandError(f"Invalid feature format: {text}. Expected format: {expected}")
         try:
-            number = int(level)
+            number = java_short(level)
         except ValueError:
             raise CommandError(f"Invalid version format: {level} for feature {name}") from None
         console.show(*dependencies(name, number))
@@ -225,7 +225,9 @@ _FORMAT_OPTIONS = (
         repeatable=True,
     ),
     Option("--ignore-formatted", "Skip log directories that are formatted already.", aliases=("-g",)),
-    _RELEASE,
+    _RELEASE._replace(
+        about="Release of Apache Kafka whose feature levels to use, such as 4.0; the latest by default.", default=None
+    ),
     _FEATURE,
     Option(
         "--standalone", "Format the only controller of a new dynamic quorum. Others can join later.", aliases=("-s",)

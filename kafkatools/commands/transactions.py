@@ -20,9 +20,9 @@ from kafkatools.options import (
     command_config,
     java_int,
     java_long,
+    java_short,
 )
 from kafkatools.options.connection import with_admin
-from kafkatools.options.table import java_short
 
 if TYPE_CHECKING:
     from kafkatools.console import Console

@@ -3,6 +3,9 @@
 Commands import this module before they can print --help, so it must import little.
 """
 
+from kafkatools.core.java.numbers import java_int as java_int
+from kafkatools.core.java.numbers import java_long as java_long
+from kafkatools.core.java.numbers import java_short as java_short
 from kafkatools.options.args import Args as Args
 from kafkatools.options.common import BOOTSTRAP_SERVER as BOOTSTRAP_SERVER
 from kafkatools.options.common import DURABILITY as DURABILITY
@@ -25,6 +28,4 @@ from kafkatools.options.table import ALWAYS as ALWAYS
 from kafkatools.options.table import ARGPARSE4J as ARGPARSE4J
 from kafkatools.options.table import Command as Command
 from kafkatools.options.table import Option as Option
-from kafkatools.options.table import java_int as java_int
-from kafkatools.options.table import java_long as java_long
 from kafkatools.options.table import under as under

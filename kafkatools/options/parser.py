@@ -14,11 +14,12 @@ import re
 from collections import deque
 from collections.abc import Sequence
 
+from kafkatools.core.java.numbers import java_int, java_long
 from kafkatools.exit_status import UsageError
 from kafkatools.options import rules
 from kafkatools.options.args import Args
 from kafkatools.options.hints import did_you_mean, did_you_mean_subcommand
-from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options, java_int, java_long
+from kafkatools.options.table import ARGPARSE4J, Command, Option, all_options
 
 _NEGATIVE = re.compile(r"-[0-9]+", re.ASCII)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kafkatools.core.broker.metadata import feature_levels as table
 from kafkatools.core.broker.metadata.formatter import FormatRequest, Voter, bootstrap_records, random_uuid
 from kafkatools.core.broker.metadata.scram_credentials import parse_credential
+from kafkatools.core.java.numbers import java_int, java_short
 from kafkatools.core.protocol.definitions import camel_case
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import uuid_from_text
@@ -24,21 +25,23 @@ _NO_VOTERS = (
     "--standalone, --initial-controllers, or --no-initial-controllers."
 )
 _KRAFT_VERSION_1 = (
-    "Cannot set kraft.version to 1 unless controller.quorum.voters is empty and one of the flags --standalone, "
+    "Cannot set kraft.version to {level} unless controller.quorum.voters is empty and one of the flags --standalone, "
     "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try using one of "
     "--standalone, --initial-controllers, or --no-initial-controllers and removing controller.quorum.voters."
 )
 _KRAFT_VERSION_0 = (
-    "Cannot set kraft.version to 0 if one of the flags --standalone, --initial-controllers, or "
-    "--no-initial-controllers is used. For static controllers support, try removing the flag."
+    "Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags --standalone, "
+    "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try removing the "
+    "--feature flag for kraft.version."
 )
+_SCRAM_RELEASE = "3.5-IV2"
 
 
 class FormatOptions(NamedTuple):
-    """The options of kt storage format that decide what is written."""
+    """The options of kt storage format that decide what is written. `release_version`: None for the latest."""
 
     cluster_id: str
-    release_version: str
+    release_version: str | None
     feature: Sequence[str] = ()
     add_scram: Sequence[str] = ()
     initial_controllers: str | None = None
@@ -55,9 +58,14 @@ def log_directories(settings: Mapping[str, str]) -> list[str]:
 
 def format_request(options: FormatOptions, settings: Mapping[str, str]) -> FormatRequest:
     """Return what to format, from the options and server.properties. Raises CommandError or ScramSyntaxError."""
-    levels = _levels(options)
+    release_level = None if options.release_version is None else _release_level(options.release_version)
+    requested_levels = dict(map(_feature, options.feature))
+    _check_quorum(options, settings)
     voters = _voters(options, settings)
-    _check_quorum(options, settings, levels)
+    has_static_voters = bool(settings.get("controller.quorum.voters"))
+    levels = _levels(release_level, requested_levels, has_static_voters=has_static_voters)
+    if options.add_scram and levels[table.METADATA_VERSION] < table.METADATA_LEVELS[_SCRAM_RELEASE]:
+        raise CommandError(f"SCRAM is only supported in {table.METADATA_VERSION} {_SCRAM_RELEASE} or later.")
     directories = log_directories(settings)
     return FormatRequest(
         cluster_id=options.cluster_id,
@@ -72,25 +80,54 @@ def format_request(options: FormatOptions, settings: Mapping[str, str]) -> Forma
     )
 
 
-def _levels(options: FormatOptions) -> dict[str, int]:
-    """Return the levels of all features: --feature over the defaults of --release-version. Raises CommandError for an
-    unknown release, feature or level."""
-    requested_levels = dict(map(_feature, options.feature))
-    unknown = [name for name in requested_levels if name not in table.FEATURES and name != table.METADATA_VERSION]
+def _levels(release_level: int | None, requested: Mapping[str, int], *, has_static_voters: bool) -> dict[str, int]:
+    """Return the levels of all features: those of --feature over the defaults of the release
+    (Formatter.calculateEffectiveFeatureLevels). Raises CommandError for an unknown or contradictory level."""
+    level = _metadata_level(release_level, requested)
+    unknown = [name for name in sorted(requested) if name not in table.FEATURES and name != table.METADATA_VERSION]
     if unknown:
         supported = ", ".join(sorted(table.FEATURES))
         raise CommandError(f"Unsupported feature: {unknown[0]}. Supported features are: {supported}")
-    level = requested_levels.get(table.METADATA_VERSION)
-    if level is None:
-        level = table.metadata_level(options.release_version)
-    elif level not in table.METADATA_LEVELS.values():
-        raise CommandError(f"No feature:{table.METADATA_VERSION} with feature level {level}")
-    if level is None:
-        raise CommandError(unknown_release(options.release_version))
-    for name, number in requested_levels.items():
-        if name != table.METADATA_VERSION and not 0 <= number <= table.FEATURES[name].highest:
+    kraft_version = requested.get("kraft.version")
+    if kraft_version == 0 and not has_static_voters:
+        raise CommandError(_KRAFT_VERSION_0)
+    if kraft_version and has_static_voters:
+        raise CommandError(_KRAFT_VERSION_1.format(level=kraft_version))
+    levels = {table.METADATA_VERSION: level, **table.default_levels(level), **requested}
+    for name, number in sorted(requested.items()):
+        if name == table.METADATA_VERSION:
+            continue
+        if not 0 <= number <= table.FEATURES[name].highest:
             raise CommandError(f"No feature:{name} with feature level {number}")
-    return {table.METADATA_VERSION: level, **table.default_levels(level), **requested_levels}
+        for required_name, lowest in table.required_levels(name, number).items():
+            if levels[required_name] < lowest:
+                needs = f"it depends on {required_name} level {lowest}"
+                raise CommandError(f"{name} could not be set to {number} because {needs}")
+    return levels
+
+
+def _metadata_level(release_level: int | None, requested: Mapping[str, int]) -> int:
+    """Return the metadata.version of --release-version or --feature, else the latest. Raises CommandError for both, and
+    for an unknown level."""
+    known = table.METADATA_LEVELS.values()
+    level = requested.get(table.METADATA_VERSION)
+    if level is None:
+        return max(known) if release_level is None else release_level
+    if release_level is not None:
+        option = f"--feature {table.METADATA_VERSION}=X"
+        raise CommandError(f"Use --release-version instead of {option} to avoid ambiguity.")
+    if level not in known:
+        valid = f"Valid feature levels are from {min(known)} to {max(known)}."
+        raise CommandError(f"No MetadataVersion with feature level {level}. {valid}")
+    return level
+
+
+def _release_level(release: str) -> int:
+    """Return the metadata.version of a release. Raises CommandError for an unknown one."""
+    level = table.metadata_level(release)
+    if level is None:
+        raise CommandError(unknown_release(release))
+    return level
 
 
 def unknown_release(release: str) -> str:
@@ -103,32 +140,34 @@ def _feature(text: str) -> tuple[str, int]:
     if not equals:
         raise CommandError(f"Can't parse feature=level string {text}: equals sign not found.")
     try:
-        return name.strip(), int(level)
+        return name.strip(), java_short(level.strip())
     except ValueError:
         problem = f"unable to parse {level.strip()} as a short."
         raise CommandError(f"Can't parse feature=level string {text}: {problem}") from None
 
 
-def _check_quorum(options: FormatOptions, settings: Mapping[str, str], levels: Mapping[str, int]) -> None:
+def _check_quorum(options: FormatOptions, settings: Mapping[str, str]) -> None:
     """Raise CommandError if a controller's voters come from neither controller.quorum.voters nor a flag, or a node's
-    from both. Also if an explicit kraft.version contradicts the flags."""
+    from both."""
     is_dynamic = options.standalone or options.no_initial_controllers or options.initial_controllers is not None
     static = bool(settings.get("controller.quorum.voters"))
-    if static and (options.standalone or options.initial_controllers):
+    if static and (options.standalone or options.initial_controllers is not None):
         raise CommandError(_VOTERS_AND_DYNAMIC)
     if "controller" in settings["process.roles"] and not static and not is_dynamic:
         raise CommandError(_NO_VOTERS)
-    if not any(text.startswith("kraft.version=") for text in options.feature):
-        return
-    if levels["kraft.version"] > 0 and not is_dynamic:
-        raise CommandError(_KRAFT_VERSION_1)
-    if levels["kraft.version"] == 0 and is_dynamic:
-        raise CommandError(_KRAFT_VERSION_0)
 
 
 def _voters(options: FormatOptions, settings: Mapping[str, str]) -> list[Voter]:
+    """Return the voters of a new dynamic quorum (DynamicVoters.parse). Raises CommandError."""
     if options.initial_controllers is not None:
-        return [_voter(text.strip()) for text in options.initial_controllers.split(",")]
+        voters = [_voter(text.strip()) for text in options.initial_controllers.strip().split(",") if text]
+        if not voters:
+            raise CommandError("No voters given.")
+        ids = [voter.node_id for voter in voters]
+        for node_id in ids:
+            if ids.count(node_id) > 1:
+                raise CommandError(f"Node id {node_id} was specified more than once.")
+        return voters
     if not options.standalone:
         return []
     if "controller" not in settings["process.roles"]:
@@ -149,43 +188,55 @@ def _controller_endpoint(settings: Mapping[str, str]) -> tuple[str, int]:
         for listener in settings.get(key, "").split(","):
             label, separator, address = listener.strip().partition("://")
             host, colon, port = address.rpartition(":")
-            if separator and label == name and colon and port.isdecimal():
+            if separator and label.upper() == name and colon and port.isdecimal():
                 return host.strip("[]") or "localhost", int(port)
     raise CommandError(f"Neither advertised.listeners nor listeners has a listener named {name}")
 
 
 def _voter(text: str) -> Voter:
-    """Parse `1@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw`. Raises CommandError with the messages of DynamicVoter.of."""
+    """Parse `1@localhost:9093:AAAAAAAAAAAAAAAAAAAAAw`. Raises CommandError with the messages of DynamicVoter.parse."""
     node_id, at, rest = text.partition("@")
     if not at:
         raise CommandError("No @ found in dynamic voter string.")
+    if not node_id:
+        raise CommandError("Invalid @ at beginning of dynamic voter string.")
     try:
-        node = int(node_id)
+        node = java_int(node_id)
     except ValueError:
         raise CommandError(f"Failed to parse node id in dynamic voter string: {node_id}") from None
-    host, colon, rest = _split_host(rest)
-    if not colon:
-        raise CommandError("No colon following hostname could be found.")
-    port, colon, directory_id = rest.partition(":")
+    if node < 0:
+        raise CommandError(f"Invalid negative node id {node} in dynamic voter string.")
+    host, rest = _split_host(rest)
+    port_text, colon, directory_id = rest.partition(":")
     if not colon:
         raise CommandError("No colon following port could be found.")
-    if not port.isdecimal() or int(port) > 65535:
-        raise CommandError(f"Failed to parse port in dynamic voter string: {port}")
+    try:
+        port = java_int(port_text)
+    except ValueError:
+        raise CommandError(f"Failed to parse port in dynamic voter string: {port_text}") from None
+    if not 0 <= port <= 65535:
+        raise CommandError(f"Invalid port {port} in dynamic voter string.")
     if not is_uuid(directory_id):
         raise CommandError(f"Failed to parse directory ID in dynamic voter string: {directory_id}")
-    return Voter(node, host, int(port), directory_id)
+    return Voter(node, host, port, directory_id)
 
 
-def _split_host(text: str) -> tuple[str, str, str]:
-    """Split a text into host, `:` and the rest; the last two are empty without a colon. An IPv6 address is in brackets.
-    Raises CommandError for a missing right bracket."""
-    if text.startswith("["):
-        host, bracket, rest = text[1:].partition("]")
-        if not bracket:
-            raise CommandError("Hostname began with left bracket, but no right bracket was found.")
-        return host, rest[:1], rest[1:]
-    host, colon, rest = text.partition(":")
-    return host, colon, rest
+def _split_host(text: str) -> tuple[str, str]:
+    """Split the part behind `@` into the host and the text behind its colon. An IPv6 address is in brackets. Raises
+    CommandError."""
+    if not text:
+        raise CommandError("No hostname found after node id.")
+    if not text.startswith("["):
+        host, colon, rest = text.partition(":")
+        if not colon:
+            raise CommandError("No colon following hostname could be found.")
+        return host, rest
+    host, bracket, rest = text[1:].partition("]")
+    if not bracket:
+        raise CommandError("Hostname began with left bracket, but no right bracket was found.")
+    if not rest.startswith(":"):
+        raise CommandError("Port section must start with a colon.")
+    return host, rest[1:]
 
 
 def is_uuid(text: str) -> bool:

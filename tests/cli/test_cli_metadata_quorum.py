@@ -108,5 +108,59 @@ def test_add_controller_describes_the_controller_of_a_properties_file(tmp_path: 
     assert (refused.status, refused.err) == (ExitStatus.FAILED, message)
 
 
+_CONTROLLER = {
+    "node.id": "7",
+    "process.roles": "controller",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "CONTROLLER://:9093",
+    "metadata.log.dir": "data",
+}
+_IS_VALID = "Is this a valid controller configuration file?"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"node.id": "-1"}, f"node.id was negative in configuration file. {_IS_VALID}"),
+        ({"node.id": "1_0"}, f'node.id is not an integer in configuration file: "1_0". {_IS_VALID}'),  # ours
+        ({"process.roles": "broker"}, f"process.roles did not contain 'controller' in configuration file. {_IS_VALID}"),
+        ({"metadata.log.dir": None}, f"Neither metadata.log.dir nor log.dirs were found. {_IS_VALID}"),
+        ({"metadata.log.dir": "absent"}, "Unable to read meta.properties from absent"),
+        ({"metadata.log.dir": "plain"}, "No directory id found in plain"),
+        ({"controller.listener.names": None}, f"controller.listener.names was not found. {_IS_VALID}"),
+        ({"controller.listener.names": "X"}, "Cannot find information about controller listener name: X"),
+        ({"listeners": None}, "Cannot find information about controller listener name: CONTROLLER"),
+        ({"listeners": "CONTROLLER://h"}, "Unable to parse a listener in listeners: CONTROLLER://h"),  # ours
+    ],
+)
+def test_add_controller_refuses_properties_as_apache_kafka(
+    tmp_path: pathlib.Path, changed: dict[str, str | None], message: str
+) -> None:
+    # the messages of kafka-metadata-quorum.sh 4.3.1
+    for name, lines in (("data", "directory.id=eE11wFiBACSh2Q9FO2wU_A\n"), ("plain", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "meta.properties").write_text(f"version=1\nnode.id=7\n{lines}")
+    settings = {key: value for key, value in {**_CONTROLLER, **changed}.items() if value is not None}
+    (tmp_path / "c.properties").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    words = ("--bootstrap-server", "127.0.0.1:9", "--command-config", "c.properties", "add-controller", "--dry-run")
+    ran = run_kt("metadata-quorum", *words, cwd=tmp_path)
+    assert (ran.status, ran.out, ran.err) == (ExitStatus.FAILED, "", f"{message}\n")
+
+
+@pytest.mark.parametrize(
+    ("controller", "directory", "message"),
+    [
+        ("-1", "AAAAAAAAAAAAAAAAAAAAAw", "Invalid negative --controller-id: -1"),
+        ("1", "zzz", "Failed to parse --controller-directory-id: Input string `zzz` decoded as 2 bytes, which is not "
+         "equal to the expected 16 bytes of a base64-encoded UUID"),
+    ],
+)  # fmt: skip
+def test_remove_controller_refuses_ids_as_apache_kafka(controller: str, directory: str, message: str) -> None:
+    # the messages of kafka-metadata-quorum.sh 4.3.1
+    words = ("remove-controller", "--dry-run", "-i", controller, "-d", directory)
+    ran = run_kt("metadata-quorum", "--bootstrap-server", "127.0.0.1:9", *words)
+    assert (ran.status, ran.out, ran.err.splitlines()[0]) == (ExitStatus.USAGE, "", message)
+
+
 def test_every_difference_is_documented() -> None:
     assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()

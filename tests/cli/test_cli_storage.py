@@ -47,6 +47,150 @@ log.dirs={directory}
 """
 
 
+_DYNAMIC = """process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:19993
+listeners=PLAINTEXT://localhost:19992,controller://localhost:19993
+controller.listener.names=CONTROLLER
+log.dirs=a
+"""
+_KRAFT_VERSION_0 = (
+    "Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags --standalone, "
+    "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try removing the "
+    "--feature flag for kraft.version."
+)
+_KRAFT_VERSION_1 = (
+    "Cannot set kraft.version to 1 unless controller.quorum.voters is empty and one of the flags --standalone, "
+    "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try using one of "
+    "--standalone, --initial-controllers, or --no-initial-controllers and removing controller.quorum.voters."
+)
+_ID = "AAAAAAAAAAAAAAAAAAAAAw"
+
+
+def _format_error(tmp_path: pathlib.Path, settings: str, *words: str) -> str:
+    (tmp_path / "s.properties").write_text(settings)
+    ran = run_kt("storage", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", "s.properties", *words, cwd=tmp_path)
+    assert ran.status == ExitStatus.FAILED and not ran.out and not (tmp_path / "a").exists()
+    return ran.err.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("voters", "message"),
+    [
+        (f"=@h:1:{_ID}", "Invalid @ at beginning of dynamic voter string."),
+        (f"=-1@h:1:{_ID}", "Invalid negative node id -1 in dynamic voter string."),
+        (f"=1_0@h:1:{_ID}", "Failed to parse node id in dynamic voter string: 1_0"),
+        ("=1@", "No hostname found after node id."),
+        ("=1@h", "No colon following hostname could be found."),
+        (f"=1@[::1:9:{_ID}", "Hostname began with left bracket, but no right bracket was found."),
+        (f"=1@[::1]x:9:{_ID}", "Port section must start with a colon."),
+        ("=1@[::1]:9", "No colon following port could be found."),
+        (f"=1@h:x:{_ID}", "Failed to parse port in dynamic voter string: x"),
+        (f"=1@h:-1:{_ID}", "Invalid port -1 in dynamic voter string."),
+        (f"=1@h:70000:{_ID}", "Invalid port 70000 in dynamic voter string."),
+        ("=1@h:9:zzz", "Failed to parse directory ID in dynamic voter string: zzz"),
+        (f"=1@h:9:{_ID},1@h:9:AAAAAAAAAAAAAAAAAAAABA", "Node id 1 was specified more than once."),
+        ("=,", "No voters given."),
+    ],
+)
+def test_initial_controllers_are_refused_as_by_apache_kafka(tmp_path: pathlib.Path, voters: str, message: str) -> None:
+    # the messages of kafka-storage.sh 4.3.1; the text behind a colon is ours
+    assert _format_error(tmp_path, _DYNAMIC, f"--initial-controllers{voters}") == message
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "message"),
+    [
+        (_DYNAMIC, "--standalone --feature kraft.version=0", _KRAFT_VERSION_0),
+        (_DYNAMIC, "--no-initial-controllers --feature kraft.version=0", _KRAFT_VERSION_0),
+        (_DYNAMIC, "--standalone --feature kraft.version=2", "No feature:kraft.version with feature level 2"),
+        (_SERVER, "--feature kraft.version=1", _KRAFT_VERSION_1),
+        (_SERVER, "--no-initial-controllers --feature kraft.version=1", _KRAFT_VERSION_1),
+        (_SERVER, "--feature group", "Can't parse feature=level string group: equals sign not found."),
+        (_SERVER, "--feature a=1_0", "Can't parse feature=level string a=1_0: unable to parse 1_0 as a short."),
+        (_SERVER, "--feature a=99999", "Can't parse feature=level string a=99999: unable to parse 99999 as a short."),
+        (_SERVER, "--feature group.version=-1", "No feature:group.version with feature level -1"),
+        (_SERVER, "--feature eligible.leader.replicas.version=1 --release-version 3.9",
+         "eligible.leader.replicas.version could not be set to 1 because it depends on metadata.version level 23"),
+        (_SERVER, "--feature metadata.version=25 --release-version 4.0",
+         "Use --release-version instead of --feature metadata.version=X to avoid ambiguity."),
+        # Kafka's range ends at the level 31 of its unstable release
+        (_SERVER, "--feature metadata.version=1",
+         "No MetadataVersion with feature level 1. Valid feature levels are from 7 to 30."),
+        (_SERVER, "--add-scram SCRAM-SHA-256=[name=a,password=b] --release-version 3.4",
+         "SCRAM is only supported in metadata.version 3.5-IV2 or later."),
+        (_DYNAMIC.replace("broker,controller", "broker"), "--standalone",
+         "You can only use --standalone on a controller."),
+    ],
+)  # fmt: skip
+def test_levels_are_refused_as_by_apache_kafka(
+    tmp_path: pathlib.Path, settings: str, words: str, message: str
+) -> None:  # fmt: skip
+    # the messages of kafka-storage.sh 4.3.1
+    assert _format_error(tmp_path, settings.format(directory="a"), *words.split()) == message
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "line"),
+    [
+        (_DYNAMIC, "--standalone", "dynamic metadata voter directory a with metadata.version 4.3-IV0."),
+        (_DYNAMIC, "--standalone --release-version 3.8 --feature kraft.version=1",
+         "dynamic metadata voter directory a with metadata.version 3.8-IV0."),
+        (_DYNAMIC, f"--initial-controllers 1@[::1]:9:{_ID},",
+         "dynamic metadata voter directory a with metadata.version 4.3-IV0."),
+        (_SERVER, "--feature metadata.version=25", "metadata directory a with metadata.version 4.0-IV3."),
+        (_DYNAMIC.replace("broker,controller", "broker"), "--feature kraft.version=1",
+         "metadata directory a with metadata.version 4.3-IV0."),
+    ],
+)  # fmt: skip
+def test_levels_and_voters_are_taken_as_by_apache_kafka(
+    tmp_path: pathlib.Path, settings: str, words: str, line: str
+) -> None:  # fmt: skip
+    # the last lines of kafka-storage.sh 4.3.1
+    (tmp_path / "s.properties").write_text(settings.format(directory="a"))
+    format_ = ("storage", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", "s.properties")
+    ran = run_kt(*format_, *words.split(), cwd=tmp_path)
+    assert (ran.status, ran.err, ran.out.splitlines()[-1]) == (ExitStatus.OK, "", f"Formatting {line}")
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        ("cluster.id=5L6g3nShT-eMCtK--X86sw\nnode.id=1", "Mismatched cluster IDs between storage directories."),
+        ("cluster.id=4L6g3nShT-eMCtK--X86sw\nnode.id=2", "Mismatched node IDs between storage directories."),
+        (None, "b is not formatted."),
+    ],
+)
+def test_info_names_a_directory_that_differs(tmp_path: pathlib.Path, other: str | None, problem: str) -> None:
+    # the lines of kafka-storage.sh 4.3.1
+    (tmp_path / "s.properties").write_text(_SERVER.format(directory="a,b"))
+    for name, lines in (("a", "cluster.id=4L6g3nShT-eMCtK--X86sw\nnode.id=1"), ("b", other)):
+        (tmp_path / name).mkdir()
+        if lines is not None:
+            (tmp_path / name / "meta.properties").write_text(f"version=1\n{lines}\n")
+    ran = run_kt("storage", "info", "-c", "s.properties", cwd=tmp_path)
+    metadata = "Found metadata: {cluster.id=4L6g3nShT-eMCtK--X86sw, node.id=1, version=1}"
+    assert ran.out == f"Found log directories:\n  a\n  b\n\n{metadata}\n\nFound problem:\n  {problem}\n\n"
+    assert ran.status == ExitStatus.FAILED
+
+
+@pytest.mark.parametrize(
+    ("feature", "message"),
+    [
+        ("x", "Invalid feature format: x. Expected format: 'feature=version' (e.g. 'group.version=1')"),
+        ("group.version=99999", "Invalid version format: 99999 for feature group.version"),
+        ("group.version=1_0", "Invalid version format: 1_0 for feature group.version"),
+        ("group.version=9", "Feature level 9 is not supported for feature group.version"),
+        ("nosuch=1", "Unknown feature: nosuch"),
+        ("metadata.version=3", "Unknown metadata.version 3"),
+    ],
+)
+def test_feature_dependencies_refuses_as_apache_kafka(feature: str, message: str) -> None:
+    # the messages of kafka-storage.sh 4.3.1
+    ran = run_kt("storage", "feature-dependencies", "-f", feature)
+    assert (ran.status, ran.out, ran.err) == (ExitStatus.FAILED, "", f"{message}\n")
+
+
 def test_random_uuid_is_16_bytes_and_does_not_start_with_a_dash() -> None:
     texts = [run_kt("storage", "random-uuid").out.strip() for _ in range(200)]
     assert len(set(texts)) == 200
