@@ -36,6 +36,7 @@ WORKLOADS = (
     "pipeline_start",
     "pipeline_scan",
     "pipeline_headers",
+    "pipeline_plan",
     "query",
     "backup",
     "export",
