@@ -6,7 +6,7 @@ import json
 import pathlib
 import signal
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,8 +16,12 @@ from support.kt_process import start_kt
 from support.raw_transactions import RawProducer
 from support.waiting import eventually
 
+from kafkatools.commands.backup import run_backup
+from kafkatools.core.clock import Clock
+from kafkatools.core.consumer.batch_reader import BatchReader
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.tools.copying.client_cluster import ClientCluster
 
 START = 1_700_000_000_000
 
@@ -202,6 +206,100 @@ def test_a_killed_backup_goes_on_with_its_finished_objects(
     assert [path.name for path in url.rglob("*.partial")] == ["other.partial"]
     assert stored(url, "killed-0") == segments(data, "killed-0")
     assert run_kt("backup", "verify", str(url), "--against", broker).status == 0
+
+
+def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Lets something happen between the plan of a backup and its reading."""
+    make_reader = run_backup.batch_reader
+
+    def reader(cluster: ClientCluster, clock: Clock) -> BatchReader:
+        act()
+        return make_reader(cluster, clock)
+
+    monkeypatch.setattr(run_backup, "batch_reader", reader)
+
+
+def delete_records(bootstrap: str, topic: str, offset: int, directory: pathlib.Path) -> None:
+    path = directory / "offsets.json"
+    path.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": offset}]}))
+    assert kt(bootstrap, "delete-records", "--offset-json-file", str(path)).status == 0
+
+
+@pytest.mark.parametrize("others", [[], ["stays"]])
+def test_a_topic_that_is_deleted_while_it_is_read_is_named(
+    broker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, others: list[str]
+) -> None:
+    for topic in ("goes", *others):
+        create(broker, topic)
+        fill(broker, topic)
+    before_reading(monkeypatch, lambda: kt(broker, "topics", "--delete", "--topic", "goes"))
+    words = [word for topic in ("goes", *others) for word in ("--topic", topic)]
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), *words)
+    assert (ran.status, "goes-0 was read up to offset 0: the topic no longer exists" in ran.err) == (1, True), ran.err
+    assert all(stored(tmp_path / "b", f"{topic}-0") for topic in others)
+    assert len(list((tmp_path / "b").glob("manifest-*.json"))) == 1
+
+
+def test_a_topic_that_is_created_again_while_it_is_read_is_named(
+    broker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(broker, "anew")
+    fill(broker, "anew")
+
+    def replace() -> None:
+        kt(broker, "topics", "--delete", "--topic", "anew")
+        create(broker, "anew")
+        fill(broker, "anew", 60)
+
+    before_reading(monkeypatch, replace)
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", "anew")
+    assert ran.status == 1
+    assert "anew-0 was read up to offset 0: the topic was deleted and created again during the backup" in ran.err
+    assert not stored(tmp_path / "b", "anew-0")
+
+
+@pytest.mark.parametrize("start", [12, 16])
+def test_records_that_are_deleted_while_they_are_read_are_a_gap(
+    broker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    topic = f"shrinks-{start}"
+    create(broker, topic)
+    fill(broker, topic, 8)
+    back_up(broker, tmp_path / "b", topic)
+    fill(broker, topic, 4)
+    fill(broker, topic, 4)
+    before_reading(monkeypatch, lambda: delete_records(broker, topic, start, tmp_path))
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", topic)
+    gap = f"{topic}-0: offsets 8 to {start - 1} were deleted before they were backed up"
+    assert (ran.status, gap in ran.err) == (0, True), ran.err
+    monkeypatch.undo()
+    objects = sorted(path.stem for path in (tmp_path / f"b/logs/{topic}-0").glob("*.log"))
+    assert [int(name) for name in objects] == ([0, 12] if start == 12 else [0])
+    assert run_kt("backup", "verify", str(tmp_path / "b"), "--against", broker).status == 0
+
+
+def test_a_damaged_batch_ends_the_partition_and_is_named(
+    broker: str, data: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(broker, "flipped")
+    fill(broker, "flipped", 20)
+    fill(broker, "flipped", 20)
+    (directory,) = data.rglob("flipped-0")
+    (segment,) = directory.glob("*.log")
+    first = 12 + int.from_bytes(segment.read_bytes()[8:12], "big")
+
+    def damage() -> None:
+        with segment.open("r+b") as file:
+            file.seek(first + 100)
+            byte = file.read(1)[0]
+            file.seek(first + 100)
+            file.write(bytes([byte ^ 1]))
+
+    before_reading(monkeypatch, damage)
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", "flipped")
+    assert ran.status == 1
+    assert "flipped-0 was read up to offset 20: the batch at offset 20 is damaged: " in ran.err
+    assert stored(tmp_path / "b", "flipped-0") == segment.read_bytes()[:first]
 
 
 # Position in the first batch: what stands there. The second batch begins later.

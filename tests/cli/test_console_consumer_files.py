@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 
+import crc32c
 import pytest
 from support import dumped_records, recorded_segments
 from support.dumped_records import DumpedBatch
@@ -161,6 +162,25 @@ def test_damage_names_file_and_position(ledger: pathlib.Path) -> None:
     assert f"at byte {size} of {path}" in skipped.err
     before = read(ledger, "--json", "--offset", f"0:{first_lost}")
     assert (before.status, offsets(before)) == (ExitStatus.OK, list(range(first_lost)))
+
+
+def test_records_that_do_not_fit_their_batch_are_damage_below_a_valid_checksum(ledger: pathlib.Path) -> None:
+    path = sorted(ledger.glob("*.log"))[1]
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[8:12], "big") + 12
+    second = size + int.from_bytes(data[size + 8 : size + 12], "big") + 12
+    data[size + 61] = 0x7E  # the length of the first record: 63 bytes, more than it has
+    data[size + 17 : size + 21] = crc32c.crc32c(bytes(data[size + 21 : second])).to_bytes(4, "big")
+    path.write_bytes(data)
+    lost = range(int.from_bytes(data[size : size + 8], "big"), int.from_bytes(data[second : second + 8], "big"))
+    ran = read(ledger, "--json")
+    assert (ran.status, offsets(ran)) == (ExitStatus.FAILED, list(range(lost[0])))
+    assert f"at byte {size} of {path}. Offsets {lost[0]} to {lost[-1]} of ledger-0 cannot be read" in ran.err
+    skipped = read(ledger, "--json", "--skip-corrupt")
+    assert offsets(skipped) == [*range(lost[0]), *range(lost[-1] + 1, 1197)]
+    assert f"Skipped offsets {lost[0]} to {lost[-1]} of ledger-0" in skipped.err
+    behind = read(ledger, "--json", "--offset", f"{lost[1]}:", "--skip-corrupt")
+    assert offsets(behind) == list(range(lost[-1] + 1, 1197))
 
 
 @pytest.mark.parametrize("at", ["length", "magic", "zeros"])

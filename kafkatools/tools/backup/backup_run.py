@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.offsets import EARLIEST, LATEST
-from kafkatools.core.admin.topics import TopicDescription
+from kafkatools.core.admin.topics import TopicDescription, describe_topics
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer.batch_reader import BatchReader
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
 from kafkatools.core.consumer.fetcher import FetchedBatches
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.errors import TopicAuthorizationFailed
+from kafkatools.core.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
 from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.batch_scan import BatchDamage
@@ -291,10 +291,16 @@ class BackupRun:
             reader.replace([], {part: (start.offset, read.end)})
 
     def _drop_missing(self, reader: BatchReader) -> None:
-        """After a poll without records, drop the partitions of topics that no longer exist."""
+        """After a poll without records, drop the partitions of topics that no longer exist. The reader's metadata may
+        lack a topic that it has not asked for yet, so a broker decides. Raises KafkaError."""
         known = reader.known_partitions()
+        suspects = sorted({part.topic for part in self._writers if part.topic not in known})
+        if not suspects:
+            return
+        described = describe_topics(self._admin, suspects)
         for part in list(self._writers):
-            if known and part.topic not in known:
+            topic = described.get(part.topic)
+            if topic is not None and isinstance(topic.error, UnknownTopicOrPartition):
                 self._fail(reader, part, "the topic no longer exists")
 
 

@@ -21,6 +21,11 @@ MAX_REQUEST_BYTES = 100 * 1024 * 1024
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 ACCEPT_PAUSE_MS = 1000
 IDLE_CHECK_MS = 1000
+_LOST_CONNECTION = {
+    errno.EPERM, errno.EPROTO, errno.ENOPROTOOPT, errno.EOPNOTSUPP, errno.ENETDOWN, errno.ENETUNREACH,
+    errno.EHOSTDOWN, errno.EHOSTUNREACH, getattr(errno, "ENONET", errno.EHOSTDOWN),
+}  # fmt: skip
+"""Errors of accept(2) that are those of the new connection, as a firewall or the network refused it."""
 
 
 class Listener:
@@ -68,7 +73,7 @@ class Listener:
         """Serve one more address, whose socket the listener closes from now on."""
         self.acceptors.append(acceptor)
         if acceptor.is_open:
-            self._selector.register(acceptor.socket, READ, acceptor)
+            self._watch_acceptor(acceptor)
 
     def intercept(self, interceptor: Interceptor | None) -> None:
         """Pass requests to an interceptor, not to shortcuts and handlers; None: to these again."""
@@ -84,7 +89,12 @@ class Listener:
         for acceptor in self.acceptors:
             if not acceptor.is_open:
                 acceptor.open()
-                self._selector.register(acceptor.socket, READ, acceptor)
+                self._watch_acceptor(acceptor)
+
+    def _watch_acceptor(self, acceptor: Acceptor) -> None:
+        """Wait for connections of an acceptor; while descriptors are lacking `maintain` does so later."""
+        if self._accept_again_ms is None:
+            self._selector.register(acceptor.socket, READ, acceptor)
 
     def close_acceptor(self, acceptor: Acceptor) -> None:
         """Accept no more connections on this address; the open ones stay."""
@@ -182,6 +192,8 @@ class Listener:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
+            if error.errno in _LOST_CONNECTION:
+                return
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                 raise
             for open_acceptor in self._accepting():
@@ -211,8 +223,7 @@ class Listener:
         if self._now_ms < until_ms or not self._has_slot(acceptor):
             return
         del self._held[acceptor]
-        if self._accept_again_ms is None:
-            self._selector.register(acceptor.socket, READ, acceptor)
+        self._watch_acceptor(acceptor)
         self._serve(acceptor, sock, host)
 
     def _serve(self, acceptor: Acceptor, sock: socket.socket, host: str) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import pathlib
+import resource
 import socket
 import struct
 import threading
@@ -306,3 +309,68 @@ def test_a_file_behind_bytes_that_a_slow_reader_has_not_taken_is_sent_although_i
             assert received.endswith(b"records")
     finally:
         listener.close()
+
+
+@contextlib.contextmanager
+def no_free_descriptor() -> Iterator[None]:
+    """The process may open no more files within the context."""
+    with open(os.devnull) as probe:
+        lowest_free = probe.fileno()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_without_a_free_descriptor_connections_wait_a_second(sender: Sender) -> None:
+    listener = open_listener(sender)
+    later = open_acceptor(sender)
+    later.is_open = False
+    listener.add_acceptor(later)
+    clients = [socket.create_connection(("127.0.0.1", port)) for port in (listener.port, listener.port)]
+    with no_free_descriptor():
+        listener.poll(1000, 5000)
+        assert not listener.connections and listener.poll(0, 5001) == 0
+        listener.open_acceptors()  # as the broker is unfenced
+    clients.append(socket.create_connection(("127.0.0.1", later.port)))
+    listener.maintain(5999)
+    assert listener.poll(0, 5999) == 0
+    listener.maintain(6000)
+    for _ in range(3):
+        listener.poll(1000, 6000)
+    assert len(listener.connections) == 3
+    for client in clients:
+        client.close()
+    listener.close()
+
+
+class _Refusing:
+    """The listening socket of an acceptor whose next connection the network refuses."""
+
+    def __init__(self, sock: socket.socket, number: int) -> None:
+        self._socket, self._number = sock, number
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if self._number:
+            number, self._number = self._number, 0
+            raise OSError(number, os.strerror(number))
+        return self._socket.accept()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EPROTO, errno.EHOSTUNREACH])
+def test_a_connection_that_the_network_refuses_ends_no_other(sender: Sender, number: int) -> None:
+    # accept(2): Linux passes pending network errors of the new socket, and EPERM of a firewall
+    listener = open_listener(sender)
+    (acceptor,) = listener.acceptors
+    acceptor.socket = _Refusing(acceptor.socket, number)  # type: ignore[assignment]
+    with socket.create_connection(("127.0.0.1", listener.port)):
+        listener.poll(1000, 0)
+        assert not listener.connections
+        listener.poll(1000, 0)
+        assert len(listener.connections) == 1
+    listener.close()
