@@ -210,6 +210,41 @@ def test_start_offsets_of_share_groups_are_undone(kt: Kt) -> None:
     assert '"start_offset":3' in described
 
 
+def test_the_list_says_what_can_be_undone(kt: Kt) -> None:
+    topic = _topic(kt, "listed")
+    kt("configs", "--alter", "--topic", topic, "--add-config", "flush.ms=9")
+    kt("configs", "--alter", "--topic", topic, "--delete-config", "flush.ms")
+    kt("undo", "3", "--yes")
+    kt("topics", "--delete", "--topic", topic)
+    header, *lines = kt("undo", "list").out.splitlines()
+    names = header.split()
+    assert names == ["NUMBER", "TIME", "USER", "CLUSTER", "OUTCOME", "UNDO", "COMMAND"]
+    start, end = header.index("UNDO"), header.index("COMMAND")
+    assert [(line.split()[0], line[start:end].strip()) for line in lines] == [
+        ("5", "no: its records are gone"),
+        ("4", "yes"),
+        ("3", "undone by 4"),
+        ("2", "yes"),
+        ("1", "yes"),
+    ]
+    assert lines[2][end:].startswith("kt configs --bootstrap-server ")
+    (change,) = json.loads(kt("undo", "show", "4", "--json").out)["undo"]
+    assert change == {"entity": {"topic": topic}, "set": {}, "delete": ["flush.ms"]}
+    (change,) = json.loads(kt("undo", "show", "3", "--json").out)["undo"]
+    assert change == {"entity": {"topic": topic}, "set": {"flush.ms": "9"}, "delete": []}
+
+
+def test_deleted_start_offsets_of_share_groups_are_undone(kt: Kt) -> None:
+    topic = _topic(kt, "unshared")
+    kt("console-producer", "--topic", topic, stdin=b"a\nb\nc\n")
+    kt("share-groups", "--group", "crew", "--topic", topic, "--reset-offsets", "--execute", "--to-latest")
+    kt("share-groups", "--group", "crew", "--topic", topic, "--delete-offsets")
+    assert _newest(kt)["outcome"] == "done"
+    kt("undo", "last", "--yes")
+    described = kt("share-groups", "--describe", "--group", "crew", "--offsets", "--json").out
+    assert '"start_offset":3' in described
+
+
 def test_a_copied_topic_is_undone_on_the_target_cluster(kt: Kt, tmp_path: pathlib.Path) -> None:
     topic = _topic(kt, "copied")
     with embedded_broker(tmp_path / "target") as target:

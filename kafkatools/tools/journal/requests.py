@@ -89,6 +89,17 @@ def _by_target(errors: Callable[[Entity], Errors], *keys: str) -> Callable[[Chan
     return outcomes
 
 
+def _unless_refused(errors: Callable[[Entity], Errors], *keys: str) -> Callable[[Changes, Entity], list[Outcome]]:
+    """As `_by_target`, but an error of the whole response is the error of every change."""
+
+    def outcomes(changes: Changes, response: Entity) -> list[Outcome]:
+        if error_in(response) is not None:
+            return _of_response(changes, response)
+        return _by_target(errors, *keys)(changes, response)
+
+    return outcomes
+
+
 def _of_response(changes: Changes, response: Entity) -> list[Outcome]:
     return [outcome_of(error_in(response)) for _ in changes]
 
@@ -315,13 +326,6 @@ def _moved_replicas(reading: Reading, fields: Fields) -> Changes:
     return changes
 
 
-def _reassignment_outcomes(changes: Changes, response: Entity) -> list[Outcome]:
-    refusal = error_in(response)
-    if refusal is not None:
-        return [outcome_of(refusal) for _ in changes]
-    return _by_target(_partition_errors("responses"), "topic", "partition")(changes, response)
-
-
 def _moved_directories(reading: Reading, fields: Fields) -> Changes:
     reason = "kt reassign-partitions --execute moves replicas between directories"
     return [
@@ -345,9 +349,8 @@ def _elections(reading: Reading, fields: Fields) -> Changes:
 
 
 def _election_errors(response: Entity) -> Errors:
-    refusal = error_in(response)
     return {
-        (topic.topic, part.partition_id): refusal or error_in(part)
+        (topic.topic, part.partition_id): error_in(part)
         for topic in response.replica_election_results
         for part in topic.partition_result
     }
@@ -436,19 +439,8 @@ def _unread_offsets(group: str, topics: set[str] | None, reason: str) -> Changes
     return [Change("start-offsets", {"group": group, "topic": topic}, "", None, None, reason) for topic in topics]
 
 
-def _offset_outcomes(parts: str, name: str = "name") -> Callable[[Changes, Entity], list[Outcome]]:
-    def outcomes(changes: Changes, response: Entity) -> list[Outcome]:
-        refusal = error_in(response)
-        if refusal is not None:
-            return [outcome_of(refusal) for _ in changes]
-        return _by_target(_partition_errors(parts, name), "topic", "partition")(changes, response)
-
-    return outcomes
-
-
-def _share_deletion_outcomes(changes: Changes, response: Entity) -> list[Outcome]:
-    errors = {topic.topic_name: error_in(topic) for topic in response.responses}
-    return [outcome_of(error_in(response) or errors.get(change.target["topic"])) for change in changes]
+def _share_topic_errors(response: Entity) -> Errors:
+    return {(topic.topic_name,): error_in(topic) for topic in response.responses}
 
 
 # -- the cluster --
@@ -484,6 +476,11 @@ def _feature_changes(reading: Reading, fields: Fields) -> Changes:
         Change("feature", {"feature": row["feature"]}, "", None, row["max_version_level"], reason)
         for row in fields["feature_updates"]
     ]
+
+
+def _feature_errors(response: Entity) -> Errors:
+    """The errors of single features, which brokers before Apache Kafka 4.0 report."""
+    return {(result.feature,): error_in(result) for result in getattr(response, "results", ())}
 
 
 def _single(kind: str, reason: str, **keys: str) -> Callable[[Reading, Sequence[Fields]], list[Changes]]:
@@ -528,19 +525,23 @@ APIS: Mapping[int, Api] = {
     ApiKey.DELETE_TOPICS: Api(_each(_deleted_topics), _by_target(_topic_errors("responses"), "topic")),
     ApiKey.CREATE_PARTITIONS: Api(_each(_more_partitions), _by_target(_topic_errors("results"), "topic")),
     ApiKey.DELETE_RECORDS: Api(_each(_deleted_records), _by_target(_partition_errors("topics"), "topic", "partition")),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Api(_each(_moved_replicas), _reassignment_outcomes),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Api(
+        _each(_moved_replicas), _unless_refused(_partition_errors("responses"), "topic", "partition")
+    ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Api(_each(_moved_directories), _by_target(_DIRECTORY_ERRORS, "topic", "partition")),
-    ApiKey.ELECT_LEADERS: Api(_each(_elections), _by_target(_election_errors, "topic", "partition")),
-    ApiKey.OFFSET_COMMIT: Api(_committed, _offset_outcomes("topics")),
-    ApiKey.OFFSET_DELETE: Api(_deleted_offsets, _offset_outcomes("topics")),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Api(_altered_share_offsets, _offset_outcomes("responses", "topic_name")),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Api(_deleted_share_offsets, _share_deletion_outcomes),
+    ApiKey.ELECT_LEADERS: Api(_each(_elections), _unless_refused(_election_errors, "topic", "partition")),
+    ApiKey.OFFSET_COMMIT: Api(_committed, _unless_refused(_partition_errors("topics"), "topic", "partition")),
+    ApiKey.OFFSET_DELETE: Api(_deleted_offsets, _unless_refused(_partition_errors("topics"), "topic", "partition")),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Api(
+        _altered_share_offsets, _unless_refused(_partition_errors("responses", "topic_name"), "topic", "partition")
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Api(_deleted_share_offsets, _unless_refused(_share_topic_errors, "topic")),
     ApiKey.DELETE_GROUPS: Api(
         _deleted_groups,
         _by_target(lambda response: {(part.group_id,): error_in(part) for part in response.results}, "group"),
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Api(_each(_credential_changes), _by_target(_credential_errors, "user")),
-    ApiKey.UPDATE_FEATURES: Api(_each(_feature_changes), _of_response),
+    ApiKey.UPDATE_FEATURES: Api(_each(_feature_changes), _unless_refused(_feature_errors, "feature")),
     ApiKey.WRITE_TXN_MARKERS: Api(_each(_aborted), _aborted_outcomes),
     ApiKey.INIT_PRODUCER_ID: Api(_single("transaction", _ENDED, transactional_id="transactional_id"), _of_response),
     ApiKey.END_TXN: Api(_single("transaction", _ENDED, transactional_id="transactional_id"), _of_response),

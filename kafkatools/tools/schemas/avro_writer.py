@@ -468,7 +468,7 @@ def _duration(value: object, out: bytearray) -> None:
     names = ("months", "days", "millis")
     if not isinstance(value, dict) or value.keys() != set(names):
         raise _wrong(value, "an object of months, days and millis")
-    try:
-        out += struct.pack("<III", *(value[name] for name in names))
-    except struct.error:
-        raise InvalidValue("months, days and millis are numbers from 0 to 4294967295") from None
+    numbers = [value[name] for name in names]
+    if not all(type(number) is int and 0 <= number < 1 << 32 for number in numbers):
+        raise InvalidValue("months, days and millis are numbers from 0 to 4294967295")
+    out += struct.pack("<III", *numbers)

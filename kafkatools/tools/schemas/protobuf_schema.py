@@ -6,7 +6,6 @@ A .proto source is compiled with protoc, which the package grpcio-tools brings.
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import shutil
 import subprocess
@@ -81,7 +80,7 @@ def descriptors_of(registered: RegisteredSchema, origin: str) -> bytes:
     try:
         add(registered, _MAIN)
         return descriptors.SerializeToString()
-    except (DecodeError, binascii.Error):
+    except (DecodeError, ValueError):  # a ValueError also for text outside ASCII
         return _compile_registered(registered, origin)
 
 

@@ -6,7 +6,6 @@ Sources: org.apache.kafka.metadata.storage.ScramParser (including the messages) 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -97,7 +96,7 @@ def _salted_password(values: dict[str, str], digest: str, iterations: int) -> tu
 def _base64(values: dict[str, str], key: str) -> bytes:
     try:
         return base64.b64decode(values[key], validate=True)
-    except binascii.Error:
+    except ValueError:  # also for text outside ASCII
         raise ScramSyntaxError(f"Failed to decode given {key}: {values[key]}") from None
 
 

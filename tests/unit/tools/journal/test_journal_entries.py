@@ -1,12 +1,16 @@
-"""Repeated changes of a value in one entry of the journal: earlier value, reason and outcome."""
+"""Repeated changes of a value in one entry of the journal: earlier value, reason and outcome; outcomes of responses."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.messages import build, response_type
+from kafkatools.tools.journal import requests
 from kafkatools.tools.journal.entries import CONFIG, DONE, FAILED, TOPIC, Change, Entry, change_row, read_entry
 
 _RUN = {
@@ -55,3 +59,63 @@ def test_attempts_that_failed_do_not_count(steps: Sequence[tuple[Change, str]], 
 def test_a_file_without_a_complete_line_is_damaged() -> None:
     with pytest.raises(ValueError, match="no complete line"):
         read_entry(['{"version":1'])
+
+
+_READING = requests.Reading(None)  # type: ignore[arg-type]
+
+
+def _outcomes(api_key: ApiKey, version: int, fields: dict[str, Any], response: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The states of the changes of one request with the texts of their errors, when a broker gives this response."""
+    api = requests.APIS[api_key]
+    (changes,) = api.changes(_READING, [fields])
+    outcomes = api.outcomes(changes, build(response_type(api_key, version), response))
+    return [(change.target, outcome.state) for change, outcome in zip(changes, outcomes, strict=True)]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_features_that_an_older_broker_refuses_one_by_one_failed(version: int) -> None:
+    updates = [{"feature": name, "max_version_level": 1} for name in ("group.version", "kraft.version")]
+    results = [{"feature": "group.version"}, {"feature": "kraft.version", "error_code": 42}]
+    assert _outcomes(ApiKey.UPDATE_FEATURES, version, {"feature_updates": updates}, {"results": results}) == [
+        ({"feature": "group.version"}, DONE),
+        ({"feature": "kraft.version"}, FAILED),
+    ]
+
+
+def test_features_that_are_refused_together_failed() -> None:
+    updates = [{"feature": name, "max_version_level": 1} for name in ("group.version", "kraft.version")]
+    refused = {"error_code": 95, "error_message": "no"}
+    outcomes = _outcomes(ApiKey.UPDATE_FEATURES, 2, {"feature_updates": updates}, refused)
+    assert [state for _, state in outcomes] == [FAILED, FAILED]
+
+
+@pytest.mark.parametrize("topics", [None, [{"topic": "t", "partitions": [0, 1]}]])
+def test_elections_that_are_refused_together_failed(topics: list[dict[str, Any]] | None) -> None:
+    fields = {"election_type": 0, "topic_partitions": topics}
+    refused = _outcomes(ApiKey.ELECT_LEADERS, 2, fields, {"error_code": 31, "replica_election_results": []})
+    assert {state for _, state in refused} == {FAILED}
+    results = [{"topic": "t", "partition_result": [{"partition_id": 0, "error_code": 80}, {"partition_id": 1}]}]
+    single = _outcomes(ApiKey.ELECT_LEADERS, 2, fields, {"replica_election_results": results})
+    assert [state for _, state in single] == ([DONE] if topics is None else [FAILED, DONE])
+
+
+def test_a_transaction_is_aborted_for_each_topic() -> None:
+    topics = [{"name": name, "partition_indexes": [0]} for name in ("t", "u")]
+    markers = [{"producer_id": 7, "producer_epoch": 1, "transaction_result": False, "topics": topics}]
+    parts = [{"partition_index": 0, "error_code": 0}], [{"partition_index": 0, "error_code": 47}]
+    results = [{"name": name, "partitions": part} for name, part in zip(("t", "u"), parts, strict=True)]
+    response = {"markers": [{"producer_id": 7, "topics": results}]}
+    assert _outcomes(ApiKey.WRITE_TXN_MARKERS, 1, {"markers": markers}, response) == [
+        ({"producer_id": 7, "topic": "t"}, DONE),
+        ({"producer_id": 7, "topic": "u"}, FAILED),
+    ]
+
+
+def test_replicas_between_directories_are_noted_for_each_partition() -> None:
+    fields = {"dirs": [{"path": "/d", "topics": [{"name": "t", "partitions": [0, 1]}]}]}
+    parts = [{"partition_index": 0, "error_code": 57}, {"partition_index": 1}]
+    response = {"results": [{"topic_name": "t", "partitions": parts}]}
+    assert _outcomes(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, fields, response) == [
+        ({"topic": "t", "partition": 0}, FAILED),
+        ({"topic": "t", "partition": 1}, DONE),
+    ]

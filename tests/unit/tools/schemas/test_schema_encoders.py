@@ -6,6 +6,7 @@ import datetime
 import decimal
 import io
 import json
+import pathlib
 import random
 import uuid
 from typing import Any
@@ -21,6 +22,8 @@ pytest.importorskip("jsonschema")
 from fastavro.utils import generate_one  # noqa: E402
 
 from kafkatools.tools.schemas.encoders import AvroBody, JsonBody, ProtobufBody  # noqa: E402
+from kafkatools.tools.schemas.protobuf_schema import ProtobufMessage, read_descriptors  # noqa: E402
+from kafkatools.tools.schemas.wire_format import message_path, message_path_bytes  # noqa: E402
 
 ORDER = {
     "type": "record",
@@ -178,6 +181,64 @@ def test_a_value_that_does_not_fit_names_its_field(change: dict[str, Any], error
     assert str(caught.value).startswith(error)
 
 
+@pytest.mark.parametrize(
+    ("schema", "value", "error"),
+    [
+        ("boolean", 1, "expected true or false, not 1"),
+        ("double", [], "expected a double, not a list"),
+        ("double", {"a": 1}, "expected a double, not an object"),
+        ("double", "1.5", "expected a double, not a string"),
+        ("float", 1e300, "expected a float, not 1E+300"),
+        ("double", 10**400, f"expected a double, not {10**400}"),
+        ("bytes", 5, 'expected bytes, as a string or {"b64": "..."}, not 5'),
+        ("bytes", {"b64": "*"}, 'expected bytes, as a string or {"b64": "..."}, not an object'),
+        ({"type": "fixed", "name": "F", "size": 2}, "abc", "expected 2 bytes, not 3"),
+        ({"type": "array", "items": "int"}, {}, "expected a list, not an object"),
+        ({"type": "map", "values": "int"}, [], "expected an object, not a list"),
+        (["null", "long"], {"long": "x"}, "field long: expected a long, not a string"),
+        ({"type": "int", "logicalType": "date"}, True, "expected a date such as 2026-01-31, not a Boolean"),
+        ({"type": "int", "logicalType": "date"}, "5881581-01-01", "expected a date such as 2026-01-31"),
+        ({"type": "int", "logicalType": "time-millis"}, "13:45:00.1234", "expected a time such as 13:45:00"),
+        ({"type": "int", "logicalType": "time-millis"}, "13:45:00+01:00", "expected a time such as 13:45:00"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, "2026-01-31T", "expected a timestamp such as"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4}, [], "expected a decimal number, not a list"),
+        ({"type": "fixed", "name": "P", "size": 12, "logicalType": "duration"}, {"months": 1, "days": 2},
+         "expected an object of months, days and millis, not an object"),
+        ({"type": "fixed", "name": "P", "size": 12, "logicalType": "duration"},
+         {"months": 1, "days": 2, "millis": 1 << 32}, "months, days and millis are numbers from 0 to 4294967295"),
+        ({"type": "fixed", "name": "P", "size": 12, "logicalType": "duration"},
+         {"months": True, "days": 2, "millis": 3}, "months, days and millis are numbers from 0 to 4294967295"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_named(schema: Any, value: Any, error: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        avro(schema).encode(as_text(value))
+    assert str(caught.value).startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "encoded"),
+    [
+        ({"type": "fixed", "name": "D", "size": 3, "logicalType": "decimal", "precision": 5, "scale": 2}, -1.5,
+         "ffff6a"),
+        ({"type": "fixed", "name": "P", "size": 12, "logicalType": "duration"},
+         {"months": 1, "days": 2, "millis": 4294967295}, "0100000002000000ffffffff"),
+        ({"type": "int", "logicalType": "time-millis"}, "00:00:01.5", "b817"),
+        ({"type": "int", "logicalType": "date"}, 3, "06"),
+        ({"type": "string", "logicalType": "other-millis"}, "x", "0278"),
+        ({"type": "int", "logicalType": "other-millis"}, 1, "02"),
+    ],
+)  # fmt: skip
+def test_bytes_of_the_specification(schema: Any, value: Any, encoded: str) -> None:
+    assert avro(schema).encode(as_text(value)).hex() == encoded
+
+
+@pytest.mark.parametrize("schema", [{"type": "record"}, {"type": "enum", "name": "E"}, ["nix"], {}])
+def test_an_invalid_avro_schema_is_refused(schema: Any) -> None:
+    with pytest.raises(SchemaError, match="^the schema is not a valid Avro schema"):
+        avro(schema)
+
+
 @pytest.mark.parametrize("text", [b"{", b"", b"[" * 100_000, b"\xff", b"5", b"null"])
 def test_text_that_is_not_an_object_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidValue):
@@ -200,6 +261,51 @@ def test_protobuf_reads_back_and_names_what_does_not_fit() -> None:
     ):  # fmt: skip
         with pytest.raises(InvalidValue, match=error):
             body.encode(text)
+
+
+def test_a_protobuf_source_may_hold_other_characters_than_ascii() -> None:
+    body = ProtobufBody(RegisteredSchema(PROTO + "// Größe\n", "PROTOBUF"), "x")
+    assert body.encode(b'{"id": 5}') == b"\x08\x05"
+
+
+def test_protobuf_schemas_refer_to_others_and_never_to_files_outside() -> None:
+    line = RegisteredSchema('syntax = "proto3"; message Line { int32 n = 1; }', "PROTOBUF")
+    source = 'syntax = "proto3"; import "a/line.proto"; message Order { repeated Line lines = 1; }'
+    body = ProtobufBody(RegisteredSchema(source, "PROTOBUF", (("a/line.proto", line),)), "x")
+    assert body.encode(b'{"lines": [{"n": 1}, {}]}') == b"\x0a\x02\x08\x01\x0a\x00"
+    for name in ("../line.proto", "/tmp/line.proto"):
+        with pytest.raises(SchemaError, match=f"x references a file outside of its directory: {name}"):
+            ProtobufBody(RegisteredSchema(source, "PROTOBUF", ((name, line),)), "x")
+
+
+def test_a_file_of_descriptors_is_a_proto_file_or_a_set(tmp_path: pathlib.Path) -> None:
+    source = tmp_path / "order.proto"
+    source.write_text(PROTO)
+    descriptors = tmp_path / "order.desc"
+    descriptors.write_bytes(read_descriptors(str(source)))
+    for path in (source, descriptors):
+        message = ProtobufMessage(read_descriptors(str(path)), "Order.Line", str(path))
+        assert (message.descriptor.full_name, message.path()) == ("shop.Order.Line", [0, 0])
+    with pytest.raises(SchemaError, match=r"has no message Nix; its messages are shop\.Order$"):
+        ProtobufMessage(read_descriptors(str(descriptors)), "Nix", "x")
+    for content in (b"", b"\xff\xff", b"syntax"):
+        descriptors.write_bytes(content)
+        with pytest.raises(SchemaError, match=r"is neither a \.proto file nor a FileDescriptorSet"):
+            read_descriptors(str(descriptors))
+    source.write_text('syntax = "proto3"; enum E { A = 0; }')
+    with pytest.raises(SchemaError, match="x has no message"):
+        ProtobufMessage(read_descriptors(str(source)), None, "x")
+    with pytest.raises(SchemaError, match="absent cannot be read: No such file or directory"):
+        read_descriptors("absent")
+
+
+def test_index_paths_of_messages_are_those_of_the_registry() -> None:
+    # Confluent's wire format: the number of indexes and each as zigzag varints, [0] as a single zero
+    for path, encoded in (([0], "00"), ([1], "0202"), ([0, 0], "040000"), ([2, 70], "04048c01")):
+        assert message_path_bytes(path).hex() == encoded
+        assert message_path(bytes.fromhex(encoded), 0) == (path, len(encoded) // 2)
+    with pytest.raises(ValueError, match="the message index path has"):
+        message_path(b"\xff\xff\x03", 0)
 
 
 def test_json_schema_validates_with_references() -> None:

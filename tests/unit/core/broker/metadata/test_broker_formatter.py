@@ -129,6 +129,7 @@ def test_scram_keys_are_those_of_apache_kafka() -> None:
             "The 'iterations' value must be <= 16384 for add-scram using SCRAM_SHA_512",
         ),
         ('SCRAM-SHA-256=[name=a,saltedpassword="Mjc4"]', "You must supply 'salt' with 'saltedpassword' to add-scram"),
+        ("SCRAM-SHA-256=[name=a,password=b,salt=ä]", "Failed to decode given salt: ä"),
         ("SCRAM-SHA-256=[name=a,password=b,foo=1]", "Unknown SCRAM configurations: foo"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from support.replica_simulation import ReplicaSimulation, SimulatedBroker, values_by_offset
+from support.replica_simulation import ReplicaSimulation, SimulatedBroker, batch_of, values_by_offset
 
 
 def end_of(broker: SimulatedBroker) -> int:
@@ -153,6 +153,29 @@ def test_a_follower_below_the_leaders_start_begins_there() -> None:
     assert other.partition.log.log_start_offset == 12
     assert other.content(12) == one.content(12)
     assert values_by_offset(other.content(12)) == {offset: offset for offset in range(12, 20)}
+
+
+def test_a_new_follower_of_a_log_that_starts_within_a_batch_takes_the_whole_batch() -> None:
+    """Records were deleted up to the middle of a batch: the leader sends the batch, which begins before the log start
+    offset, and the follower's empty log is at that offset (UnexpectedAppendOffsetException in Partition)."""
+    cluster = two_brokers()
+    one, other = cluster.brokers[1], cluster.brokers[2]
+    cluster.kill(2)
+    cluster.run(20)
+    leader = one.partition
+    assert leader is not None
+    for values_of_batch in ((0, 1, 2), (3, 4, 5)):
+        leader.append(batch_of(*values_of_batch), cluster.clock.wall_ms(), required_acks=1)
+    cluster.run(20)
+    leader.delete_records(4)
+    other.files = type(other.files)()
+    other.files.make_directory("/data")
+    cluster.start(2)
+    cluster.run_until(cluster.is_settled)
+    assert other.partition is not None
+    log = other.partition.log
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (4, 6, 6)
+    assert values_by_offset(other.content(3)) == {3: 3, 4: 4, 5: 5}
 
 
 def test_a_follower_beyond_an_uncleanly_elected_leader_is_cut_to_its_end() -> None:

@@ -49,6 +49,15 @@ def test_token_of_a_command(printed: str, token: Token) -> None:
 
 
 @pytest.mark.parametrize(
+    "number", [float("inf"), float("nan"), -float("inf"), pytest.param(10**400, id="large"), True, "60", None]
+)
+def test_an_expiry_that_is_no_number_of_seconds_is_unknown(number: object) -> None:
+    assert token_of(jwt(exp=number), 5_000).expires_ms is None
+    assert token_of("abc", 5_000, number).expires_ms is None
+    assert token_of(jwt(exp=9), 5_000, number).expires_ms == 9_000
+
+
+@pytest.mark.parametrize(
     ("command", "message"),
     [
         (printing("canary token"), "printed no token"),
