@@ -1,4 +1,4 @@
-"""What `make` and the images build from a checkout: checksums of every artefact, and the version of the last tag."""
+"""What `make` and the images build from a checkout: checksums, the version of a tag, and the number of kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import subprocess
 import sys
 
 import pytest
+
+from kafkatools.core.kernels import KERNELS
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -54,3 +56,8 @@ def test_image_of_a_tag_has_its_version(tmp_path: pathlib.Path, name: str) -> No
 
     (tmp_path / "pyproject.toml").write_text('[tool.setuptools_scm]\nlocal_scheme = "no-local-version"\n# changed\n')
     assert _run(sys.executable, "-m", "setuptools_scm", directory=tmp_path).startswith("1.2.4.dev")
+
+
+def test_figures_are_of_all_kernels() -> None:
+    text = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| compiled kernels, (\w+) modules \|", text, re.MULTILINE) == [str(len(KERNELS))]
