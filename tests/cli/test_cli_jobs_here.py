@@ -84,3 +84,24 @@ def test_a_directory_name_that_is_not_utf8_is_refused(command: str, sound: pathl
     ran = run_kt(command, f"log:{sound.parent}")
     assert ran.status == 1
     assert b"x\xff-0: the name of the directory is not UTF-8, so it is no partition of a topic" in ran.stderr
+
+
+def test_records_without_a_key_do_not_count_as_the_same(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "data") as bootstrap:
+        server = ("--bootstrap-server", bootstrap)
+        keys = ("--reader-property", "parse.key=true", "--reader-property", "null.marker=NULL")
+        for topic, lines in (("left", b"k\t1\nNULL\t7\nNULL\t8\n"), ("right", b"k\t1\n")):
+            assert run_kt("topics", *server, "--create", "--topic", topic).status == 0
+            assert run_kt("console-producer", *server, "--topic", topic, *keys, stdin=lines).status == 0
+        sides = ("diff", "topic:left", "topic:right", *server)
+        by_key = run_kt(*sides)
+        assert (by_key.status, by_key.out) == (1, "")
+        assert by_key.err == (
+            "Records without a key were not compared: 2 of the left source, 0 of the right source."
+            " To compare them: --by multiset, or --by offset\n0 only-left, 0 only-right, 0 changed\n"
+        )
+        in_json = run_kt(*sides, "--json")
+        assert json.loads(in_json.out) == {"type": "summary", "only_left": 0, "only_right": 0, "changed": 0}
+        error = json.loads(in_json.err)["error"]
+        assert (error["kind"], error["left"], error["right"]) == ("NOT_COMPARED", 2, 0)
+        assert run_kt(*sides, "--by", "multiset").status == 3

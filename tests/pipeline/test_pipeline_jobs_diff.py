@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.jobs.diff import diff, summary
+from kafkatools.pipeline.jobs.diff import diff, summary, without_key
 from kafkatools.pipeline.jobs.replay import at_rate, decisions, plan_replay, to_send
 from kafkatools.pipeline.jobs.replay_plan import REPLAYS_HEADER, ReplayPlan, Throttle
 
@@ -67,6 +67,9 @@ def test_by_offset_by_key_and_as_multiset(spark: SparkSession) -> None:
     left, right = made(1), changed(made(1))
     frames = frame(spark, left).cache(), frame(spark, right).cache()
 
+    assert [without_key(side) for side in frames] == [
+        sum(row["key"] is None for row in rows) for rows in (left, right)
+    ]
     by_place = [
         {(row["partition"], row["offset"]): (row["key"], row["value"]) for row in side} for side in (left, right)
     ]

@@ -87,6 +87,18 @@ def test_differences_are_the_same(by: str, compare: str, tmp_path: pathlib.Path)
     ]
 
 
+def test_records_without_a_key_are_reported_by_both_engines(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "data") as bootstrap:
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            producer.send_many("t", [b"1", b"2"]).result()
+        words = ("diff", "topic:t", "topic:t", "--bootstrap-server", bootstrap)
+        reports = [run_kt(*words, *engine, "--json") for engine in ((), ("--engine", "spark"))]
+    assert [ran.status for ran in reports] == [1, 1]
+    assert reports[0].err == reports[1].err
+    error = json.loads(reports[0].err)["error"]
+    assert (error["kind"], error["left"], error["right"]) == ("NOT_COMPARED", 2, 2)
+
+
 @pytest.mark.parametrize("words", [("--no-keys",), ("--top", "7")])
 def test_profiles_are_the_same(
     words: tuple[str, ...], sound: pathlib.Path, damaged: pathlib.Path, tmp_path: pathlib.Path

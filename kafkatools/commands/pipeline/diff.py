@@ -10,6 +10,7 @@ from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
+from kafkatools.pipeline.jobs.diff_sides import BY_KEY
 from kafkatools.pipeline.uris import parse_source
 
 _COMPARED = ("key", "value", "timestamp", "headers")
@@ -17,7 +18,7 @@ _COMPARED = ("key", "value", "timestamp", "headers")
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline diff: print the differences, then their number. Returns FINDINGS for a difference or a damaged
-    range.
+    range, else FAILED if records without a key were left out.
 
     Raises UsageError unless there are two sources.
     """
@@ -37,7 +38,7 @@ def compared_columns(args: Args, command: str) -> tuple[str, ...]:
 
 
 def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStatus:
-    from kafkatools.pipeline.jobs.diff import diff, summary
+    from kafkatools.pipeline.jobs.diff import diff, summary, without_key
 
     needed = dict.fromkeys((*columns, "value", "key", "topic", "partition", "offset", "timestamp"))
     options = {"includeHeaders": "true"} if "headers" in needed else {}
@@ -51,8 +52,9 @@ def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStat
             differences = diff(left, right, by=args.by, compared=columns).persist()
             row_count = job_source.print_table(console, "difference", differences, args.limit)
             counts = summary(differences)
+            uncompared = (without_key(left), without_key(right)) if args.by == BY_KEY else (0, 0)
         status = max(job_source.report_damages(console, source.reports) for source in sources)
-    return print_summary(console, args, row_count, counts, status)
+    return print_summary(console, args, row_count, counts, max(status, report_without_key(console, *uncompared)))
 
 
 def print_summary(
@@ -67,6 +69,20 @@ def print_summary(
             console.note(f"Only the first {args.limit} differences are shown (--limit)")
         console.note(", ".join(f"{number} {side}" for side, number in counts.items()))
     return ExitStatus.FINDINGS if any(counts.values()) else status
+
+
+def report_without_key(console: Console, left: int, right: int) -> ExitStatus:
+    """Report the records without a key that a comparison by key left out. Returns FAILED if there are any."""
+    if not left and not right:
+        return ExitStatus.OK
+    console.error(
+        f"Records without a key were not compared: {left} of the left source, {right} of the right source."
+        " To compare them: --by multiset, or --by offset",
+        "NOT_COMPARED",
+        left=left,
+        right=right,
+    )
+    return ExitStatus.FAILED
 
 
 def right_source(console: Console, args: Args, reports: str) -> job_source.JobSource:

@@ -2,7 +2,7 @@
 
 By offset, partition and offset identify a record. By key, the latest values of keys are compared: over all partitions,
 the record with the latest timestamp, where the latest offset counts within a partition. A tombstone counts as absent,
-and records without a key are ignored. As multiset, the number of copies of each record is compared, at any offset.
+and records without a key are not compared. As multiset, the number of copies of each record is compared, at any offset.
 Topic names are compared only if a source has several topics.
 """
 
@@ -51,6 +51,11 @@ def summary(differences: DataFrame) -> dict[str, int]:
     number = f.sum(f.when(f.col("side") == CHANGED, 1).otherwise(surplus)).alias("number")
     counts = {row.side: int(row.number) for row in differences.groupBy("side").agg(number).collect()}
     return {side: counts.get(side, 0) for side in (ONLY_LEFT, ONLY_RIGHT, CHANGED)}
+
+
+def without_key(source: DataFrame) -> int:
+    """Run a query for the number of records without a key, which a comparison by key leaves out."""
+    return source.where(f.col("key").isNull()).count()
 
 
 def _prepare(side: DataFrame, by: str, columns: Sequence[str]) -> DataFrame:

@@ -25,6 +25,8 @@ class Difference:
     ) -> None:  # fmt: skip
         """Read both sources and compare them. Raises PipelineError."""
         self._database = database
+        self.without_key = (0, 0)
+        """By key: the records without a key of the left and the right source, which are not compared."""
         has_topics = any(len(source.topics()) > 1 for source in (left, right))
         if by == BY_OFFSET:
             _load_windows(database, left, right, compared, has_topics=has_topics)
@@ -32,6 +34,8 @@ class Difference:
             for name, source in (("l", left), ("r", right)):
                 columns = list(dict.fromkeys((*compared, *_ALL)))
                 load(database, source, columns, f"CREATE TABLE {name} AS {_side(by, compared)}")
+        if by == BY_KEY:
+            self.without_key = (_take_without_key(database, "l"), _take_without_key(database, "r"))
         names = {BY_KEY: ["key"], BY_OFFSET: ["partition", "offset"], AS_MULTISET: list(compared)}[by]
         if has_topics:
             names = ["topic", *names]
@@ -72,8 +76,16 @@ def _load_windows(
     database.unregister("input")
 
 
+def _take_without_key(database: duckdb.DuckDBPyConnection, table: str) -> int:
+    """Delete the rows of the records without a key and return the number of these records."""
+    rows = database.execute(f"SELECT coalesce(sum(records), 0)::BIGINT FROM {table} WHERE key IS NULL").fetchall()
+    database.execute(f"DELETE FROM {table} WHERE key IS NULL")
+    return int(rows[0][0])
+
+
 def _side(by: str, compared: Sequence[str]) -> str:
-    """Return the query of one side: all records, or by key the latest value of each key that has one."""
+    """Return the query of one side: all records, or by key the latest value of each key that has one, and a row with
+    the number of `records` without a key."""
     if by != BY_KEY:
         names = dict.fromkeys(("topic", *compared))
         return f"SELECT {', '.join(map(_quoted, names))} FROM input"
@@ -83,13 +95,14 @@ def _side(by: str, compared: Sequence[str]) -> str:
         WITH in_partition AS (
             SELECT topic, partition, key, arg_max(struct_pack({payload}), "offset") AS payload,
                    arg_max(struct_pack(t := coalesce(timestamp, {_EARLIEST}), o := "offset"), "offset") AS latest,
-                   arg_max(value IS NULL, "offset") AS is_gone
-            FROM input WHERE key IS NOT NULL GROUP BY topic, partition, key
+                   arg_max(value IS NULL, "offset") AS is_gone, count(*) AS records
+            FROM input GROUP BY topic, partition, key
         ), latest AS (
-            SELECT topic, key, arg_max(payload, latest) AS payload, arg_max(is_gone, latest) AS is_gone
+            SELECT topic, key, arg_max(payload, latest) AS payload, arg_max(is_gone, latest) AS is_gone,
+                   sum(records) AS records
             FROM in_partition GROUP BY topic, key
         )
-        SELECT topic, key{"," if unpacked else ""} {unpacked} FROM latest WHERE NOT is_gone"""
+        SELECT topic, key{"," if unpacked else ""} {unpacked}, records FROM latest WHERE NOT is_gone OR key IS NULL"""
 
 
 def _compare(names: Sequence[str], payload: Sequence[str]) -> str:
