@@ -56,6 +56,35 @@ def _processes_of(mark: str) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("count", "log:{}"), ("diff", "log:{0},{0}", "log:{0}"),
+     ("run", "--from", "log:{}", "--to", "console:"), ("export", "log:{}", "--to", "json:out")],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_a_log_that_does_not_exist_is_an_error_before_spark_starts(
+    words: tuple[str, ...], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkatools.commands.pipeline.spark.open_session", _start_no_spark)
+    absent = tmp_path / "absent"
+    ran = run_kt("pipeline", *(word.format(absent) for word in words), cwd=tmp_path)
+    assert (ran.status, ran.out, ran.err) == (1, "", f"{absent} does not exist\n")
+
+
+def test_an_input_without_a_statement_is_an_error_before_spark_starts(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkatools.commands.pipeline.spark.open_session", _start_no_spark)
+    with embedded_broker(tmp_path / "data") as bootstrap:
+        ran = run_kt("pipeline", "sql", "--bootstrap-server", bootstrap, stdin=b"-- nothing\n")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("stdin contains no SQL statement\n")
+
+
+def _start_no_spark(*_args: object, **_options: object) -> None:
+    raise AssertionError("Spark was started")
+
+
 def test_the_start_of_spark_is_announced(tmp_path: pathlib.Path, java_home: pathlib.Path) -> None:
     """With --json it is not; the announcement comes before Java, so the run without it needs none."""
     done = subprocess.run(_command(tmp_path), capture_output=True, text=True, check=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.pipeline.show import count_text
-from kafkatools.commands.pipeline.spark import cluster_of, usage
+from kafkatools.commands.pipeline.spark import cluster_of, ensure_log_exists, usage
 from kafkatools.console import Console
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import ExitStatus, UsageError
@@ -124,7 +124,9 @@ def source_of_operand(console: Console, args: Args, text: str | None, reports: s
 
 def new_source(console: Console, args: Args, uri: Uri, cluster: Cluster | None, reports: str) -> JobSource:
     """Return a source with the options and the isolation level of the command line. Names the open transactions at
-    which the partitions of a topic end. Raises UsageError for another level."""
+    which the partitions of a topic end. Raises UsageError for another level, CommandError for a log that does not
+    exist."""
+    ensure_log_exists(args, uri)
     options = property_pairs(args.from_option, "from-option")
     isolation = ""
     if "--isolation-level" in (option.name for option in args.command.options):

@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkatools.commands.pipeline.show import report_result, show_rows
-from kafkatools.commands.pipeline.spark import cluster_of, other_cluster, session, usage, with_registry_credentials
+from kafkatools.commands.pipeline.spark import (
+    cluster_of,
+    ensure_log_exists,
+    other_cluster,
+    session,
+    usage,
+    with_registry_credentials,
+)
 from kafkatools.commands.pipeline.spark_progress import spark_progress
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
@@ -42,7 +49,10 @@ def run(console: Console, args: Args) -> ExitStatus:
     """
     values = _with_credentials(args, _values(args))
     with usage():
-        pipeline_from(values, {})  # report every mistake before Spark or a sandbox starts
+        declared = pipeline_from(values, {})  # report every mistake before Spark or a sandbox starts
+    if not declared.is_streaming:
+        for source in declared.sources:
+            ensure_log_exists(args, source.uri)
     clusters = _clusters(console, args, values)
     with usage():
         pipeline = pipeline_from(values, clusters)

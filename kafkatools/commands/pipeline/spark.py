@@ -15,6 +15,7 @@ from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args, client_settings, property_pairs, read_properties
 from kafkatools.options.common import is_registry_setting
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run.executors import is_local_master
 from kafkatools.pipeline.run.session import (
     DEFAULT_MASTER,
     activate,
@@ -28,7 +29,7 @@ from kafkatools.pipeline.run.session import (
 )
 from kafkatools.pipeline.run.spec import read_toml
 from kafkatools.pipeline.types import PipelineValues
-from kafkatools.pipeline.uris import Cluster
+from kafkatools.pipeline.uris import Cluster, Uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +43,18 @@ def ensure_spark(args: Args) -> None:
     """Check PySpark, pyarrow and Java. If one is missing, raise UsageError with installation advice."""
     with usage():
         ensure_can_start(_requested_master(args))
+
+
+def ensure_log_exists(args: Args, uri: Uri) -> None:
+    """Raise CommandError for log files that do not exist, before Spark starts. Checks paths of this machine only, and
+    only if Spark runs here."""
+    with usage():
+        master = _requested_master(args) or DEFAULT_MASTER
+    if uri.kind == "log" and is_local_master(master) and not is_submitted():
+        from kafkatools.pipeline.sources.log.files import ensure_local_paths_exist
+
+        with failures():
+            ensure_local_paths_exist(uri.target)
 
 
 def _requested_master(args: Args) -> str | None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
 from kafkatools.commands.pipeline.spark import cluster_of, session, usage, with_registry_credentials
@@ -43,9 +44,12 @@ def run(console: Console, args: Args) -> ExitStatus:
     with usage():
         source = {"isolationLevel": args.isolation_level, **property_pairs(args.from_option, "from-option")}
         options = TableOptions.of(_registry(args), args.key, args.value, source)
+    is_prompt = requested is None and console.is_input_terminal and console.is_terminal
+    statements: Iterable[Statement] | None = requested
+    if requested is None and not is_prompt:
+        statements = _statements_after_first(console.stdin)
     cluster = cluster_of(console, args)
     views = ViewFile(args.views or _default_views(console, cluster))
-    is_prompt = requested is None and console.is_input_terminal and console.is_terminal
     with _warehouse(args) as values, session(console, args, values) as spark:
         from kafkatools.commands.pipeline.sql.shell import Shell  # the imports of PySpark take long
         from kafkatools.pipeline.catalog.catalog import Catalog
@@ -59,7 +63,7 @@ def run(console: Console, args: Args) -> ExitStatus:
             from kafkatools.commands.pipeline.sql.prompt import run_prompt
 
             return run_prompt(console, shell)
-        for statement in _statements_of(console.stdin) if requested is None else requested:
+        for statement in statements or ():
             status = shell.run(statement)
             if status is not ExitStatus.OK:
                 return status
@@ -80,6 +84,13 @@ def _requested(args: Args) -> list[Statement] | None:
     if not statements:
         raise UsageError(f"{args.file or 'The statement'} contains no SQL statement")
     return statements
+
+
+def _statements_after_first(stdin: BinaryIO) -> Iterable[Statement]:
+    """Return the statements of stdin when the first one is read, so that Spark is not started without one. Raises
+    UsageError."""
+    statements = _statements_of(stdin)
+    return chain([next(statements)], statements)
 
 
 def _statements_of(stdin: BinaryIO) -> Iterator[Statement]:

@@ -162,6 +162,16 @@ def find_log_files(paths: str | Sequence[str], selection: Selection | None = Non
     return _in_order(files.values())
 
 
+def ensure_local_paths_exist(path: str) -> None:
+    """Raise PipelineError for a path that does not exist on this machine. URLs are not checked. `path` may contain
+    several paths, as in `find_log_files`."""
+    if "://" in path:
+        return
+    for url in _expand(path):
+        if storage.kind_of(url) is None:
+            raise PipelineError(f"{url} does not exist")
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """A partition directory to read; `segment` restricts it to one file. `is_named`: a path names this directory or a
