@@ -189,6 +189,9 @@ def _of_properties(path: str) -> Source:
         for name in settings
         if name != "metadata.broker.list" and not _is_known(name)
     ]
+    if not any(name == brokers or _is_known(name) for name in settings):
+        hint = "Pass --format if it is a file of another tool."
+        raise CommandError(f"{path} has no setting of Kafka's clients, so nothing was changed", hint=hint)
     servers: str | None = settings.get(brokers, "").strip() or None
     if servers is None or "${" in servers:
         reason = "add bootstrap_servers to the profile, or pass --bootstrap-server"

@@ -332,3 +332,12 @@ def test_yaml_without_its_package_is_refused_with_the_extra(imports: Imports, mo
     monkeypatch.setitem(sys.modules, "yaml", None)
     ran = imports.kt("profile", "import", imports.file("rpk.yaml", RPK))
     assert ran.status == ExitStatus.USAGE and "PyYAML" in ran.err and "[yaml]" in ran.err
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "colour=blue\n", "PK\x03\x04 binary\n"])
+def test_a_file_without_a_setting_of_kafka_makes_no_profile(imports: Imports, text: str) -> None:
+    path = imports.file("notes.properties", text)
+    ran = imports.kt("profile", "import", path)
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err.startswith(f"{path} has no setting of Kafka's clients, so nothing was changed\n")
+    assert not imports.config.exists()
