@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 
@@ -22,6 +22,8 @@ class Webhook(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = HTTPServer(("127.0.0.1", int(sys.argv[1])), Webhook)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("port", type=int, metavar="PORT")
+    server = HTTPServer(("127.0.0.1", parser.parse_args().port), Webhook)
     print(f"listening on port {server.server_port}", flush=True)
     server.serve_forever()

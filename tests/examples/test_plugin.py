@@ -43,7 +43,14 @@ def test_the_example_is_installed_and_used(tmp_path: pathlib.Path) -> None:
             + ("topic, partition, offset, timestamp, timestamp_type, key, value, headers, delivery_count"),
         )
 
-        url = f"sqlite://{tmp_path / 'backup.db'}"
+        misspelt = environment.kt(*read, "--formatter", "logfmt", "--formatter-property", "field=offset")
+        assert misspelt.returncode == 2
+        assert misspelt.stderr.startswith("logfmt: there is no property field; the only one is fields\n")
+
+        url = f"sqlite://{tmp_path / 'backups' / 'prod.db'}"
+        absent = environment.kt("backup", "verify", url)
+        assert (absent.returncode, absent.stderr) == (1, f"{url} is no backup: it has no manifest\n")
+        assert not (tmp_path / "backups").exists()
         backup = environment.kt("backup", "--to", url, *servers)
         assert backup.stdout.startswith("Generation 1: 1 topic, 1 partition"), backup.stderr
         assert environment.kt("backup", "verify", url, "--against", broker.bootstrap).returncode == 0

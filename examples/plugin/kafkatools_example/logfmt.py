@@ -11,6 +11,9 @@ from kafkatools.plugins import ConsumerRecord, FormatterPlugin
 
 def make(properties: Mapping[str, str]) -> Callable[[ConsumerRecord], bytes]:
     """Return the function that formats a record. The property `fields` selects what is printed."""
+    other = [name for name in properties if name != "fields"]
+    if other:
+        raise ConfigError(f"logfmt: there is no property {other[0]}; the only one is fields")
     fields = properties.get("fields", "topic,partition,offset,key,value").split(",")
     unknown = [field for field in fields if field not in ConsumerRecord._fields]
     if unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,6 @@ class SqliteStorage:
 
     def __init__(self, url: str) -> None:
         self._path = unquote(urlsplit(url).path)
-        with self._database() as database:
-            database.execute("CREATE TABLE IF NOT EXISTS objects (name TEXT PRIMARY KEY, data BLOB NOT NULL)")
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -31,6 +30,8 @@ class SqliteStorage:
             raise OSError(str(error)) from error
 
     def _below(self, directory: str) -> list[tuple[str, int]]:
+        if not os.path.exists(self._path):  # reading creates no file
+            return []
         prefix = f"{directory}/" if directory else ""
         with self._database() as database:
             rows = database.execute("SELECT name, length(data) FROM objects").fetchall()
@@ -46,6 +47,8 @@ class SqliteStorage:
 
     def read(self, name: str) -> bytes:
         """Return the content of an object."""
+        if not os.path.exists(self._path):
+            raise FileNotFoundError(self._path)
         with self._database() as database:
             row = database.execute("SELECT data FROM objects WHERE name = ?", (name,)).fetchone()
         if row is None:
@@ -53,8 +56,10 @@ class SqliteStorage:
         return bytes(row[0])
 
     def write(self, name: str, data: bytes) -> None:
-        """Write an object, or replace it."""
+        """Write an object, or replace it. Creates the file and its directory."""
+        os.makedirs(os.path.dirname(self._path) or "/", exist_ok=True)
         with self._database() as database:
+            database.execute("CREATE TABLE IF NOT EXISTS objects (name TEXT PRIMARY KEY, data BLOB NOT NULL)")
             database.execute("INSERT OR REPLACE INTO objects VALUES (?, ?)", (name, data))
 
     def remove(self, name: str) -> None:
