@@ -143,7 +143,8 @@ def _broker_ids(text: str) -> list[int]:
         return sorted({java_int(part) for part in text.split(",") if part})
     except ValueError:
         bad = next(part for part in text.split(",") if part and not part.lstrip("+-").isdecimal())
-        raise UsageError(f'For input string: "{bad}"') from None
+        hint = "--broker-list takes broker ids separated by commas, such as 1,2,3."
+        raise UsageError(f'For input string: "{bad}"', hint) from None
 
 
 def _brokers(admin: AdminClient, requested: list[int]) -> list[int]:

@@ -40,7 +40,8 @@ def parse_argparse4j(command: Command, arguments: Sequence[str], outer: Args | N
         if args.help or args.has_option("version"):
             return command, args
     if command.subcommands:
-        raise _error(command, "too few arguments")
+        choices = ", ".join(choice.name for choice in command.subcommands)
+        raise _error(command, "too few arguments", f"Write a subcommand: {choices}.")
     _check(command, args)
     return command, args
 

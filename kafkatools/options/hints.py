@@ -9,11 +9,16 @@ from kafkatools.options.table import Command, all_options
 
 def did_you_mean(command: Command, name: str) -> str:
     """Return a hint that names the closest option, empty when none is close. For `profile` and `confirm`, the hint says
-    that they belong before the command."""
+    that they belong before the command, and for a subcommand, that it has no dashes. `--from` of a command whose source
+    is an argument gets its example."""
     import difflib
 
     if name in ("profile", "confirm"):
         return f"--{name} belongs before the command: kt --{name} NAME COMMAND ..."
+    if command.subcommand(name) is not None:
+        return f"Did you mean kt {command.name} {name}?"
+    if name == "from" and command.operand == "SOURCE" and command.examples:
+        return f"The source is an argument: {command.examples[0]}"
     names = [option.long for option in all_options(command)]
     starts = [option_name for option_name in names if len(name) >= 3 and option_name.startswith(name)]
     matches = starts or difflib.get_close_matches(name.lstrip("-"), names, n=1, cutoff=0.6)

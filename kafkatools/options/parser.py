@@ -75,10 +75,10 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
         if argument == "--":
             if not remaining:
                 break
-            raise _unexpected_argument(remaining[0], command)
+            raise _unexpected_argument(remaining[0], command, args)
         if not _looks_like_option(argument):
             if not args.has_room_for_operand:
-                raise _unexpected_argument(argument, command)
+                raise _unexpected_argument(argument, command, args)
             args.operands.append(argument)
             continue
         name, equals, text = argument.lstrip("-").partition("=")
@@ -107,7 +107,7 @@ def _looks_like_option(argument: str) -> bool:
     return argument.startswith("-") and argument != "-"
 
 
-def _unexpected_argument(argument: str, command: Command) -> UsageError:
+def _unexpected_argument(argument: str, command: Command, args: Args) -> UsageError:
     message = f"Unexpected argument '{argument}'"
     if command.subcommand(argument) is not None:
         message = f"The subcommand '{argument}' comes before all options"
@@ -116,6 +116,9 @@ def _unexpected_argument(argument: str, command: Command) -> UsageError:
         message = f"kt {command.name} has no subcommand '{argument}'"
     options = [option.name for option in command.options if argument in option.choices]
     hint = f"Did you mean {options[0]} {argument}?" if options else did_you_mean_subcommand(command, argument)
+    missing = [option.name for option in command.options if option.required and not args.has_option(option.long)]
+    if not hint and len(missing) == 1:
+        hint = f"Did you mean {missing[0]} {argument}?"
     return UsageError(message, hint)
 
 

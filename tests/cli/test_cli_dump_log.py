@@ -14,7 +14,11 @@ DIFFERENCES = {
     "003": Difference("dump-missing-file", stderr="00000000000000000000.log: no such file"),
     "004": Difference("dump-goes-on", stdout="Dumping a.log\nDumping b.log\n", stderr="a.log: no such file"),
     "005": Difference("dump-unknown-suffix", status=ExitStatus.FAILED),
-    "006": Difference("dump-goes-on", stderr='notes.log: For input string: "notes"'),
+    "006": Difference(
+        "dump-goes-on",
+        stderr='notes.log: For input string: "notes"; the name of a segment or index begins with its base offset, such'
+        " as 00000000000000000000.log",
+    ),
     "008": Difference(
         "dump-findings",
         status=ExitStatus.FINDINGS,

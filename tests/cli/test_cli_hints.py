@@ -103,6 +103,35 @@ def test_an_option_for_behind_the_command_is_told_where_it_stands(words: tuple[s
     assert "stands behind" not in run_kt("--frob", "topics").err
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("backup", "/archive/kafka"), "Did you mean --to /archive/kafka?"),
+        (("restore", "/archive/kafka"), "Did you mean --from /archive/kafka?"),
+        (("console-producer", "orders"), "Did you mean --topic orders?"),
+        (("undo", "--list"), "Did you mean kt undo list?"),
+        (("export", "--from", "topic:orders"), "The source is an argument: kt export topic:orders"),
+        (("sandbox",), "Write a subcommand: start, status"),
+        (("topics", "--create", "--topic", "t", "--replica-assignment", "a:1"), "--replica-assignment takes broker ids"),
+        (("log-dirs", "--describe", "--broker-list", "1,a"), "--broker-list takes broker ids"),
+        (
+            ("reassign-partitions", "--generate", "--topics-to-move-json-file", "{}", "--broker-list", "a"),
+            "--broker-list takes broker ids",
+        ),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
+)
+def test_what_a_new_user_writes_is_answered_with_the_form(
+    bootstrap: str, words: tuple[str, ...], hint: str, tmp_path: pathlib.Path
+) -> None:
+    topics = tmp_path / "topics.json"
+    topics.write_text('{"version":1,"topics":[{"topic":"t"}]}')
+    servers = ("--bootstrap-server", bootstrap) if words[0] in ("topics", "log-dirs", "reassign-partitions") else ()
+    ran = run_kt(*(word.format(topics) if word == "{}" else word for word in words), *servers)
+    assert ran.status == (1 if words[0] == "topics" else 2)
+    assert ran.err.splitlines()[1].startswith(hint), ran.err
+
+
 def test_an_action_without_its_hyphens_is_named() -> None:
     assert "Did you mean --list?" in run_kt("topics", "list").err
 

@@ -227,6 +227,7 @@ def test_a_formatter_prints_records_and_a_decoder_dumps_them(installed: Install,
     assert read(log, "--formatter", "shout", "--formatter-property", "word=hey") == [
         f"hey {offset} {value.upper()}" for offset, value in enumerate(values)
     ]
+    assert "share-group-state, refuses, reversed, shout\n" in run_kt(*consume(log), "--formatter", "shoutt").err
     assert "shout needs the property word" in run_kt(*consume(log), "--formatter", "shout").err
     assert "cannot be used with --json" in run_kt(*consume(log), "--json", "--formatter", "shout").err
     assert "it is a DecoderPlugin, not a FormatterPlugin" in run_kt(*consume(log), "--formatter", "reversed").err

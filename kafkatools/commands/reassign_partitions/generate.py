@@ -45,7 +45,8 @@ def _broker_list(text: str) -> list[int]:
         try:
             brokers.append(java_int(part))
         except ValueError:
-            raise UsageError(f'For input string: "{part}"') from None
+            hint = "--broker-list takes broker ids separated by commas, such as 1,2,3."
+            raise UsageError(f'For input string: "{part}"', hint) from None
     twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
     if twice:
         raise CommandError(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")

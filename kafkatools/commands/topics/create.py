@@ -109,4 +109,5 @@ def _broker_id(text: str) -> int:
     try:
         return java_int(text.strip())
     except ValueError:
-        raise CommandError(f'For input string: "{text.strip()}"') from None
+        hint = "--replica-assignment takes broker ids: 1:2,2:3 is two partitions with two replicas each."
+        raise CommandError(f'For input string: "{text.strip()}"', hint=hint) from None

@@ -182,14 +182,15 @@ def formatter_class(name: str) -> str:
         return class_name
     if name.startswith("io.confluent."):
         raise ConfigError(f"Unknown formatter {name}. --schema-registry URL decodes Avro, Protobuf and JSON Schema")
-    from kafkatools.core.entry_points import find
+    from kafkatools.core.entry_points import entry_points, find
 
     point = find(PLUGIN_GROUP, name)
     if point is not None:
         raise ConfigError(
             f"Formatter {name} of {point.distribution} prints its own lines: it cannot be used with --json"
         )
-    names = ", ".join(short_name(class_name) for class_name in FORMATTERS)
+    of_plugins = (point.name for point in entry_points(PLUGIN_GROUP))
+    names = ", ".join((*(short_name(class_name) for class_name in FORMATTERS), *of_plugins))
     raise ConfigError(f"Unknown formatter {name}. Known ones, by class name or in short: {names}")
 
 

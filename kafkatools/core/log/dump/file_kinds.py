@@ -31,7 +31,8 @@ def base_offset_of(path: str) -> int:
     """Return the offset that begins a file's name. Raises Damage when it is not a number."""
     name = os.path.basename(path).split(".")[0]
     if not _JAVA_LONG.fullmatch(name) or not -(1 << 63) <= int(name) < 1 << 63:
-        raise Damage(f'For input string: "{name}"')
+        advice = "the name of a segment or index begins with its base offset, such as 00000000000000000000.log"
+        raise Damage(f'For input string: "{name}"; {advice}')
     return int(name)
 
 
