@@ -183,14 +183,15 @@ def test_records_of_a_dead_broker_come_back(place: Place, admin: kafkatools.Admi
     data = log.read_bytes()
     log.write_bytes(data.replace(b"refund 2", b"refund X"))  # the checksum of its batch is wrong now
     rescue = str(EXAMPLES / "dead_broker" / "rescue.sh")
+    logs = str(log.parents[1])
     for arguments, status, message in (
         ((), 2, f"usage: {rescue} DISK TOPIC DIRECTORY\n"),
-        ((str(log.parents[1]), "refund", "rescue"), 1, f"There is no partition of the topic refund in {log.parents[1]}\n"),
+        ((logs, "refund", "rescue"), 1, f"There is no partition of the topic refund in {logs}\n"),
     ):
         refused = subprocess.run([rescue, *arguments], capture_output=True, text=True, check=False)
         assert (refused.returncode, refused.stderr) == (status, message)
     admin.create_topics("refunds")
-    printed = place.run(rescue, str(log.parents[1]), "refunds", "rescue")
+    printed = place.run(rescue, logs, "refunds", "rescue")
     records = records_of(place.bootstrap, "refunds")
     assert [record.value for record in records] == [b"refund 0", b"refund 1", b"refund 3", b"refund 4"]
     assert [record.timestamp - 1_769_817_600_000 for record in records] == [0, 1, 3, 4]

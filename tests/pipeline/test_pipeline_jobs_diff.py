@@ -67,9 +67,7 @@ def test_by_offset_by_key_and_as_multiset(spark: SparkSession) -> None:
     left, right = made(1), changed(made(1))
     frames = frame(spark, left).cache(), frame(spark, right).cache()
 
-    assert [without_key(side) for side in frames] == [
-        sum(row["key"] is None for row in rows) for rows in (left, right)
-    ]
+    assert [without_key(side) for side in frames] == [sum(row["key"] is None for row in rows) for rows in (left, right)]
     by_place = [
         {(row["partition"], row["offset"]): (row["key"], row["value"]) for row in side} for side in (left, right)
     ]
