@@ -112,8 +112,8 @@ def produce(
 
 
 class LimitedWriter:
-    """A producer that tries to write a quarter more than its quota, `rate` bytes per second, within the context. It
-    catches up after a while without a processor."""
+    """A producer that tries to write a tenth more than its quota, `rate` bytes per second, within the context: a quota
+    lets so much pass for seconds, until its window is full. It catches up after a while without a processor."""
 
     def __init__(self, bootstrap: str, topic: str, client_id: str, rate: float) -> None:
         self._topic, self._rate = topic, rate
@@ -133,7 +133,7 @@ class LimitedWriter:
         self._producer.close()
 
     def _write(self) -> None:
-        value, wait_s = b"x" * 5_000, 5_000 / (1.25 * self._rate)
+        value, wait_s = b"x" * 5_000, 5_000 / (1.1 * self._rate)
         due_s = time.monotonic()
         while not self._is_over.wait(due_s - time.monotonic()):
             self._producer.send(self._topic, value)
