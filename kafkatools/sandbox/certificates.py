@@ -52,7 +52,9 @@ def _authority(directory: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certifi
     name = _name("kt sandbox")
     builder = _builder(name, name, new_key).add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     usage = {name: name in ("key_cert_sign", "crl_sign") for name in _USAGES}
-    certificate = builder.add_extension(x509.KeyUsage(**usage), critical=True).sign(new_key, hashes.SHA256())
+    builder = builder.add_extension(x509.KeyUsage(**usage), critical=True)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(new_key.public_key())  # clients on Python 3.13 demand it
+    certificate = builder.add_extension(identifier, critical=False).sign(new_key, hashes.SHA256())
     atomic_file.replace(key_path, _pem(new_key), mode=0o600)
     atomic_file.replace(certificate_path, certificate.public_bytes(Encoding.PEM), mode=0o600)
     return new_key, certificate
@@ -85,7 +87,8 @@ def _issue(
         purposes.append(ExtendedKeyUsageOID.SERVER_AUTH)
         builder = builder.add_extension(names, critical=False)
     builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
-    certificate = builder.sign(authority_key, hashes.SHA256())
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    certificate = builder.add_extension(issuer, critical=False).sign(authority_key, hashes.SHA256())
     chain = b"".join(part.public_bytes(Encoding.PEM) for part in (certificate, authority))
     atomic_file.replace(path, _pem(key) + chain, mode=0o600)
 

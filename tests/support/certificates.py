@@ -32,7 +32,10 @@ class Authority:
         directory.mkdir(parents=True, exist_ok=True)
         self.key, self.certificate = directory / f"{name}.key", directory / f"{name}.pem"
         subject = ("-subj", f"/CN={name}", "-days", "3650")
-        run("openssl", "req", "-x509", *CURVE, "-nodes", "-keyout", self.key, "-out", self.certificate, *subject)
+        usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # clients on Python 3.13 demand it
+        run(
+            "openssl", "req", "-x509", *CURVE, "-nodes", "-keyout", self.key, "-out", self.certificate, *subject, *usage
+        )
 
     def issue(
         self, name: str, names: str = "", days: int = 3650, not_after: str = ""
@@ -40,7 +43,8 @@ class Authority:
         """A key and a certificate in PEM; `names`: subjectAltName; `not_after`: an end in the past."""
         key, request, made = (self.directory / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
         extensions = self.directory / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n")
+        kind = f"subjectAltName={names}\n" if names else "basicConstraints=CA:FALSE\n"
+        extensions.write_text(f"{kind}authorityKeyIdentifier=keyid\nsubjectKeyIdentifier=hash\n")
         run("openssl", "req", *CURVE, "-nodes", "-keyout", key, "-out", request, "-subj", f"/CN={name}")
         if not_after:
             self._issue_expired(name, request, made, not_after)

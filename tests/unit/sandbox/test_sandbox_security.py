@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
+import ssl
 import stat
 from collections.abc import Iterator
 
@@ -13,6 +15,7 @@ from support.kt import Ran, run_kt
 from kafkatools import Admin, Consumer, EmbeddedBroker, EmbeddedCluster, Producer, SecurityOptions
 from kafkatools.core.admin.topics import NewTopic
 from kafkatools.core.errors import KafkaError, SslAuthenticationFailed, TopicAuthorizationFailed
+from kafkatools.sandbox.certificates import issue_certificates
 from kafkatools.sandbox.security import checked, parse_users
 from kafkatools.sandbox.spawn import SandboxError
 
@@ -93,6 +96,24 @@ def test_embedded_broker(sasl: str) -> None:
             producer.send("t", b"x").get(10_000)
         with pytest.raises(ValueError, match="There is no user 'eve'. Users: alice, bob"):
             broker.client_settings("eve")
+
+
+def test_certificates_are_those_that_strict_clients_accept(tmp_path: pathlib.Path) -> None:
+    """Python 3.13 verifies by RFC 5280 (VERIFY_X509_STRICT) in the contexts that clients make."""
+    issue_certificates(str(tmp_path), client="alice")
+    server_side, client_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    for context, own in ((server_side, "node.pem"), (client_side, "client.pem")):
+        context.load_verify_locations(tmp_path / "ca.pem")
+        context.load_cert_chain(tmp_path / own)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+    there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = server_side.wrap_bio(there, here, server_side=True)
+    client = client_side.wrap_bio(here, there, server_hostname="localhost")
+    for side in (client, server, client, server):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    assert client.getpeercert() and server.getpeercert()
 
 
 @pytest.mark.slow
