@@ -3,9 +3,9 @@
 Commands import this module before they can print --help, so it must import little.
 """
 
-from kafkatools.core.java.numbers import java_int as java_int
-from kafkatools.core.java.numbers import java_long as java_long
-from kafkatools.core.java.numbers import java_short as java_short
+from kafkatools.java_numbers import java_int as java_int
+from kafkatools.java_numbers import java_long as java_long
+from kafkatools.java_numbers import java_short as java_short
 from kafkatools.options.args import Args as Args
 from kafkatools.options.common import BOOTSTRAP_SERVER as BOOTSTRAP_SERVER
 from kafkatools.options.common import DURABILITY as DURABILITY

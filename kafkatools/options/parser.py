@@ -14,8 +14,8 @@ import re
 from collections import deque
 from collections.abc import Sequence
 
-from kafkatools.core.java.numbers import java_int, java_long
 from kafkatools.exit_status import UsageError
+from kafkatools.java_numbers import java_int, java_long
 from kafkatools.options import rules
 from kafkatools.options.args import Args
 from kafkatools.options.hints import did_you_mean, did_you_mean_subcommand

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kafkatools.core.java.numbers import java_long
 from kafkatools.exit_status import CommandError
+from kafkatools.java_numbers import java_long
 
 _DURATIONS = {
     "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,

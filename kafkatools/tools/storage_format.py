@@ -8,11 +8,11 @@ from typing import NamedTuple
 from kafkatools.core.broker.metadata import feature_levels as table
 from kafkatools.core.broker.metadata.formatter import FormatRequest, Voter, bootstrap_records, random_uuid
 from kafkatools.core.broker.metadata.scram_credentials import parse_credential
-from kafkatools.core.java.numbers import java_int, java_short
 from kafkatools.core.protocol.definitions import camel_case
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.exit_status import CommandError
+from kafkatools.java_numbers import java_int, java_short
 
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"  # nosec B108
 _VOTERS_AND_DYNAMIC = (
