@@ -136,6 +136,49 @@ def test_every_difference_is_documented() -> None:
     assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--describe --entity-type topics --entity-type users",
+         "Only 'users' and 'clients' entity types may be specified together"),
+        ("--describe --broker 1 --broker-logger 1",
+         "Only 'users' and 'clients' entity types may be specified together"),
+        ("--describe --entity-type topics --entity-default",
+         "--entity-default must not be specified with --describe of topics"),
+        ("--describe --entity-type broker-loggers",
+         "An entity name must be specified with --describe of broker-loggers"),
+        ("--alter --entity-type users --add-config a=b",
+         "An entity-name or default entity must be specified with --alter of users, clients, brokers or ips"),
+        ("--alter --entity-type users --entity-name a --entity-type clients --add-config a=b",
+         "An entity name must be specified for every entity type"),
+        ("--alter --entity-type groups --entity-default --add-config a=b",
+         "An entity name must be specified with --alter of groups"),
+        ("--alter --user-defaults --client-defaults --delete-config SCRAM-SHA-256",
+         "Only quota configs can be deleted for 'clients' using --bootstrap-server. "
+         "Unexpected config names: ArrayBuffer(SCRAM-SHA-256)"),
+    ],
+)  # fmt: skip
+def test_entities_are_refused_as_by_apache_kafka(words: str, message: str) -> None:
+    # the messages of kafka-configs.sh 4.3.1
+    ran = run_kt("configs", "--bootstrap-server", "localhost:9", *words.split())
+    assert (ran.status, ran.out, ran.err.splitlines()[0]) == (ExitStatus.USAGE, "", message)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (".", "'.' is not allowed"),
+        ("..", "'..' is not allowed"),
+        ("a" * 250, f"the length of '{'a' * 250}' is longer than the max allowed length 249"),
+        ("a/b", "'a/b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+    ],
+)
+def test_a_topic_name_is_refused_with_the_words_of_topic_validate(name: str, problem: str) -> None:
+    # org.apache.kafka.common.internals.Topic.validate
+    ran = run_kt("configs", "--bootstrap-server", "localhost:9", "--alter", "--topic", name, "--add-config", "a=b")
+    assert (ran.status, ran.err.splitlines()[0]) == (ExitStatus.USAGE, f"Topic name is invalid: {problem}")
+
+
 def test_json(start_broker: Callable[..., str]) -> None:
     server = ("configs", "--json", "--bootstrap-server", start_broker())
     topic = ("topics", *server[1:], "--create", "--topic", "t", "--config", "segment.bytes=1048576")

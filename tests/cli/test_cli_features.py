@@ -78,5 +78,29 @@ def test_features_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
     assert (done.status, done.out) == (ExitStatus.OK, "share.version was disabled.\n"), done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("upgrade --feature group.version=1_0",
+         "Can't parse feature=level string group.version=1_0: unable to parse 1_0 as a short."),
+        ("upgrade --release-version 4.0 --feature group.version=1",
+         "Can not specify `release-version` with other feature flags."),
+        ("upgrade --release-version 4.0 --metadata 4.0", "Can not specify `release-version` with other feature flags."),
+        ("upgrade --feature group.version=1 --feature group.version=1",
+         "Feature group.version was specified more than once."),
+        ("disable --feature group.version --feature group.version",
+         "Feature group.version was specified more than once."),
+        ("describe --node-id -1", "Invalid node id -1: must be non-negative."),
+        ("--bootstrap-controller localhost:1 describe",
+         "Command line error: argument --bootstrap-controller: not allowed with argument --bootstrap-server. "
+         "Type --help for help."),
+    ],
+)  # fmt: skip
+def test_features_are_refused_as_by_apache_kafka(words: str, message: str) -> None:
+    # the messages of kafka-features.sh 4.3.1
+    ran = run_kt("features", "--bootstrap-server", "localhost:9", *words.split())
+    assert (ran.status, ran.out, ran.err.splitlines()[0]) == (ExitStatus.USAGE, "", message)
+
+
 def test_every_difference_is_documented() -> None:
     assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()
