@@ -527,11 +527,19 @@ class Producer(ProducerBase):
             raise
 
     async def _finish(self, operation: str) -> None:
-        """Wait for another init, commit or abort whose call was cancelled, and raise its error."""
+        """Wait for another init, commit or abort whose call was cancelled, and raise its error once. An abort, which
+        follows a failed commit, does not raise it."""
         unfinished = self._unfinished
-        if unfinished is not None and unfinished.operation != operation:
+        if unfinished is None or unfinished.operation == operation:
+            return
+        try:
             await self._await_result(unfinished.result, self._max_block_ms)
-            self._unfinished = None
+        except KafkaError:
+            if operation != "abort" or not unfinished.result.is_completed:
+                raise
+        finally:
+            if unfinished.result.is_completed:
+                self._unfinished = None
 
     async def _await_result(self, result: TransactionalResult, limit_ms: int) -> None:
         deadline_ms = self.clock.now_ms() + limit_ms

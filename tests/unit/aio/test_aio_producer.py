@@ -19,12 +19,17 @@ from kafkatools.errors import BufferExhausted, IllegalState, KafkaError, RecordT
 
 
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
+def broker() -> Iterator[kafkatools.EmbeddedBroker]:
     with kafkatools.EmbeddedBroker() as broker:  # in a process of its own: the file descriptors here are the client's
         with kafkatools.Admin(bootstrap_servers=broker.bootstrap) as admin:
             for topic in ("loops", "rows", "memory", "cancelled", "transactions"):
                 admin.create_topics(kafkatools.NewTopic(topic, 3 if topic in ("loops", "rows") else 1, 1))
-        yield broker.bootstrap
+        yield broker
+
+
+@pytest.fixture
+def bootstrap(broker: kafkatools.EmbeddedBroker) -> str:
+    return broker.bootstrap
 
 
 def read(bootstrap: str, topic: str, partitions: int = 1, **settings: object) -> list[kafkatools.ConsumerRecord]:
@@ -211,6 +216,41 @@ def test_transactions_commit_abort_and_survive_a_cancelled_block(bootstrap: str,
     values = [record.value.decode() for record in records]
     assert [value for value in values if value.startswith(loop)] == [f"{loop} {number}" for number in (1, 2, 3)]
     assert "aborted" not in values and "cancelled" not in values
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_commit_that_fails_is_aborted_and_the_next_transaction_begins(
+    broker: kafkatools.EmbeddedBroker, is_cancelled: bool
+) -> None:
+    async def fail(producer: aio.Producer) -> None:
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE|larger than"):
+            async with producer.transaction():
+                await producer.send("transactions", b"refused")
+
+    async def fail_unnoticed(producer: aio.Producer) -> None:
+        await producer.begin_transaction()
+        delivery = await producer.send("transactions", b"refused")
+        committing = asyncio.create_task(producer.commit_transaction())
+        while not delivery.done():
+            await asyncio.sleep(0)
+            committing.cancel()  # the commit goes on, and fails
+        assert delivery.exception() is not None
+        await asyncio.wait({committing})
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE|larger than"):
+            await producer.begin_transaction()
+        await producer.abort_transaction()
+
+    async def main() -> None:
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, transactional_id=f"fails-{is_cancelled}") as made:
+            await made.init_transactions()
+            with broker.faults.add("error", api="Produce", topic="transactions", error="MESSAGE_TOO_LARGE"):
+                await (fail_unnoticed if is_cancelled else fail)(made)
+            async with made.transaction():
+                await made.send("transactions", b"after failure %d" % is_cancelled)
+
+    asyncio.run(main())
+    values = [record.value for record in read(broker.bootstrap, "transactions", isolation_level="read_committed")]
+    assert b"after failure %d" % is_cancelled in values and b"refused" not in values
 
 
 def test_prepared_transactions_are_completed_here_and_elsewhere(bootstrap: str) -> None:
