@@ -191,3 +191,42 @@ def test_a_404_of_a_web_server_is_not_a_missing_subject(tmp_path: pathlib.Path, 
     early = Answer(404, '{"error_code": 404, "message": "No artifact s was found."}')
     with serving(lambda request: early) as server:
         assert run(server.url, "show", "s").err.startswith("The registry has no subject s: No artifact s")
+
+
+def test_versions_are_a_table_with_their_references() -> None:
+    def respond(request: Request) -> Answer:
+        reference = {"name": "line.proto", "subject": "line", "version": 2}
+        versions = {
+            "/subjects/s/versions": [1, 7],
+            "/subjects/s/versions/1": {"subject": "s", "version": 1, "id": 3, "schema": "{}"},
+            "/subjects/s/versions/7": {
+                "subject": "s", "version": 7, "id": 12, "schema": "x", "schemaType": "PROTOBUF",
+                "references": [reference],
+            },
+        }  # fmt: skip
+        return Answer(200, json.dumps(versions[request.path]))
+
+    with serving(respond) as server:
+        lines = run(server.url, "versions", "s", status=0).out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["VERSION", "ID", "TYPE", "REFERENCES"],
+        ["1", "3", "AVRO", "-"],
+        ["7", "12", "PROTOBUF", "line.proto=line:2"],
+    ]
+
+
+def test_a_level_of_a_subject_is_removed_once() -> None:
+    own = ["BACKWARD"]
+
+    def respond(request: Request) -> Answer:
+        if request.method == "DELETE":
+            return Answer(200, json.dumps(own.pop()))
+        return Answer(200, f'{{"compatibilityLevel": "{own[0]}"}}') if own else Answer(404, '{"error_code": 40408}')
+
+    with serving(respond) as server:
+        words = ("set-compatibility", "s", "--inherit")
+        assert "would become that of the registry (was BACKWARD)" in run(server.url, *words, "--dry-run", status=0).out
+        assert own == ["BACKWARD"]
+        assert "is that of the registry (was BACKWARD)" in run(server.url, *words, status=0).out
+        assert [request.path for request in server.requests if request.method == "DELETE"] == ["/config/s"]
+        assert "is that of the registry (was none)" in run(server.url, *words, status=0).out

@@ -164,8 +164,12 @@ def test_async_commits_call_back_in_order(broker: str, client: RawClient) -> Non
                 {part: OffsetAndMetadata(offset, -1, "mine")},
                 lambda offsets, error: calls.append((offsets[part].offset, error)),
             )
+        empty: list[tuple[object, KafkaError | None]] = []
+        consumer.commit_async({}, lambda offsets, error: empty.append((offsets, error)))
         consumer.commit_sync({})
         assert calls == [(3, None), (1, None), (2, None)]
+        assert empty == [({}, None)]
+        assert consumer.committed([]) == {}
         assert consumer.committed([part]) == {part: OffsetAndMetadata(2, -1, "mine")}
 
 

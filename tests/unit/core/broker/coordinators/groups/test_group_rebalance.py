@@ -305,6 +305,48 @@ def test_static_members_stay_while_others_rebalance(harness: Any) -> None:
     assert new[0]["leader"] == new[0]["member_id"]
 
 
+def test_a_static_member_whose_return_cannot_be_written_keeps_its_member_id(harness: Any) -> None:
+    """updateStaticMemberThenRebalanceOrCompleteJoin: a failed append reverts the member."""
+    first = harness.join(instance_id="one")
+    harness.advance(3000)
+    harness.sync(first[0], [(first[0]["member_id"], b"a")])
+    harness.store.failure = KafkaStorageError()
+    back = harness.join(instance_id="one")
+    assert (back.last_code, back[0]["member_id"]) == (NOT_COORDINATOR, "")
+    harness.store.failure = None
+    assert harness.beat(first[0], instance_id="one") == 0
+    assert harness.sync(first[0], instance_id="one")[0]["assignment"] == b"a"
+    harness.advance(10_000)
+    assert harness.state == "Empty", "the session timer is that of the earlier member id"
+
+
+def test_a_static_member_that_comes_back_with_another_protocol_starts_a_rebalance(harness: Any) -> None:
+    both = [("range", b""), ("other", b"")]
+    first = harness.join(instance_id="one", protocols=both)
+    harness.advance(3000)
+    assert first[0]["protocol_name"] == "range"
+    harness.sync(first[0], [(first[0]["member_id"], b"a")])
+    back = harness.join(instance_id="one", protocols=[("other", b"")])
+    assert (back[0]["generation_id"], back[0]["protocol_name"]) == (2, "other")
+    assert harness.state == "CompletingRebalance"
+
+
+def test_a_rebalance_that_no_static_member_joins_waits_for_another_timeout(harness: Any) -> None:
+    """completeClassicGroupJoin: without a joined leader the phase is postponed until the session timeout."""
+    static = harness.join(instance_id="one", session_timeout_ms=200_000)
+    harness.advance(3000)
+    harness.sync(static[0], [])
+    new = harness.join()
+    assert new == [] and harness.state == "PreparingRebalance"
+    harness.advance(10_000)
+    (gone,) = (key for key in harness.groups.groups["g"].members if key != static[0]["member_id"])
+    assert harness.groups.leave("g", [MemberIdentity(gone, None)]) == (0, [0])
+    harness.advance(120_000)
+    assert harness.state == "PreparingRebalance" and len(harness.groups.groups["g"].members) == 1
+    again = harness.join(static[0]["member_id"], instance_id="one")
+    assert (again[0]["generation_id"], harness.state) == (2, "CompletingRebalance")
+
+
 def test_an_assignment_that_cannot_be_written_holds_for_nobody(harness: Any) -> None:
     first, second = harness.join(), harness.join()
     harness.advance(3000)
