@@ -39,7 +39,7 @@ def decoded(text: str) -> bytes:
 def _members(text: str, part: str) -> Claims:
     try:
         members = json.loads(decoded(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         members = None
     if not isinstance(members, dict):
         raise RefusedToken(f"the token's {part} is not a JSON object")

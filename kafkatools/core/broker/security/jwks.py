@@ -37,7 +37,10 @@ KeySet = Mapping[str, Mapping[str, object]]
 
 def parse_jwks(data: bytes) -> KeySet:
     """The keys of a JWKS document by key id. Raises ValueError when it is none."""
-    document = json.loads(data)
+    try:
+        document = json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     keys = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(keys, list):
         raise ValueError("it has no list of keys")

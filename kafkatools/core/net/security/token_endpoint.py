@@ -122,7 +122,7 @@ def _headers(request: TokenRequest) -> dict[str, str]:
 def _token_of(endpoint: Endpoint, status: int, content: bytes, now_ms: int) -> Token:
     try:
         reply = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         reply = None
     reply = reply if isinstance(reply, dict) else {}
     if status in (200, 201):

@@ -7,7 +7,6 @@ the client secret, nor a command's stdout.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import shlex
@@ -65,7 +64,7 @@ def _expiry_ms(token: str) -> int | None:
         return None
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (binascii.Error, ValueError):
+    except (ValueError, RecursionError):
         return None
     return _milliseconds(claims.get("exp")) if isinstance(claims, dict) else None
 
@@ -110,7 +109,7 @@ def _token_in(text: str, now_ms: int) -> Token:
         return token_of(text, now_ms)
     try:
         content = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise AuthenticationFailed("not JSON") from None
     names = ("access_token", "token", "id_token")
     return token_of(

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from support.waiting import eventually
 
-from kafkatools.core.broker.security.jwks import open_keys, verify_signature
+from kafkatools.core.broker.security.jwks import open_keys, parse_jwks, verify_signature
 from kafkatools.core.broker.security.mechanisms import RefusedToken
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import ConfigError
@@ -84,3 +84,9 @@ def test_keys_that_cannot_be_used() -> None:
         open_keys("file:///no/such/file", SystemClock(), 1)
     with pytest.raises(RefusedToken, match="cannot be used"):
         verify_signature({**public_key(), "x": "AAAA"}, "ES256", b"signed", signature(b"signed"))
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"keys": {}}', b"[" * 100_000, b"\xff"])
+def test_a_document_without_keys_is_none(data: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - of JSON or ours
+        parse_jwks(data)

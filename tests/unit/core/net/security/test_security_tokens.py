@@ -48,6 +48,18 @@ def test_token_of_a_command(printed: str, token: Token) -> None:
     assert command_source(printing(text).replace("\\\\", "\\"), None, clock)() == token
 
 
+def test_json_of_a_command_that_is_nested_too_deeply_is_no_token(tmp_path: Path) -> None:
+    content = tmp_path / "token"
+    content.write_text('{"access_token":' + "[" * 99_999)
+    with pytest.raises(AuthenticationFailed, match="the token command cat printed no token"):
+        command_source(f"cat {content}", None, ManualClock())()
+
+
+def test_claims_that_are_nested_too_deeply_are_those_of_an_opaque_token() -> None:
+    nested = base64.urlsafe_b64encode(b"[" * 99_999).decode()
+    assert token_of(f"a.{nested}.b", 5_000).expires_ms is None
+
+
 @pytest.mark.parametrize(
     "number", [float("inf"), float("nan"), -float("inf"), pytest.param(10**400, id="large"), True, "60", None]
 )
