@@ -11,7 +11,7 @@ from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.pipeline.jobs.diff_sides import BY_KEY
-from kafkatools.pipeline.uris import parse_source
+from kafkatools.pipeline.uris import Uri, parse_source
 
 _COMPARED = ("key", "value", "timestamp", "headers")
 
@@ -34,6 +34,8 @@ def compared_columns(args: Args, command: str) -> tuple[str, ...]:
     columns = tuple(name.strip() for name in args.compare.split(","))
     for name in columns:
         job_source.ensure_one_of("compare", name, _COMPARED)
+    if args.has_option("right-bootstrap-server"):
+        _right_topic(args.operands[1])
     return columns
 
 
@@ -90,10 +92,16 @@ def right_source(console: Console, args: Args, reports: str) -> job_source.JobSo
     text = args.operands[1]
     if not args.has_option("right-bootstrap-server"):
         return job_source.source_of_operand(console, args, text, f"{reports}/right")
+    uri = _right_topic(text)
+    topics = [name for name in uri.target.split(",") if name]
+    cluster = other_cluster(console, args, args.right_bootstrap_server, args.right_command_config, *topics)
+    return job_source.new_source(console, args, uri, cluster, f"{reports}/right")
+
+
+def _right_topic(text: str) -> Uri:
+    """Return the second source if it is a topic. Raises UsageError."""
     with usage():
         uri = parse_source(text)
     if uri.kind != "topic":
         raise UsageError(f"--right-bootstrap-server needs a topic as second source, not {text}")
-    topics = [name for name in uri.target.split(",") if name]
-    cluster = other_cluster(console, args, args.right_bootstrap_server, args.right_command_config, *topics)
-    return job_source.new_source(console, args, uri, cluster, f"{reports}/right")
+    return uri
