@@ -25,7 +25,7 @@ from kafkatools.options.args import Args
 from kafkatools.options.indirect_settings import indirect_settings
 from kafkatools.options.parser import parse
 from kafkatools.options.profiles import ensure_confirmed, profile_for
-from kafkatools.options.table import Command, all_options
+from kafkatools.options.table import Command, all_options, attribute_name
 from kafkatools.version import KAFKA_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -288,9 +288,24 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
         return error.name, command.error_prefix + str(error), hint, ExitStatus.FAILED
     if isinstance(error, OSError):
         return "SYSTEM", command.error_prefix + describe(error), "", ExitStatus.FAILED
+    if isinstance(error, UnicodeEncodeError) and "\udc80" <= error.object[error.start] <= "\udcff":
+        return "FAILED", command.error_prefix + _not_utf8(error.object[error.start], args), "", ExitStatus.FAILED
     where = f" of the plugin {command.distribution}" if command.distribution else ""
     message = f"{command.error_prefix}internal error{where}: {type(error).__name__}: {describe(error)}"
     return "INTERNAL", message, "Set KT_DEBUG=1 to see where.", ExitStatus.FAILED
+
+
+def _not_utf8(character: str, args: Args | None) -> str:
+    """The error for text with a byte that Python decoded by surrogateescape, as it does on the command line. Names the
+    option, not its value, which may be a password."""
+    names = dict.fromkeys(args.option_names()) if args is not None else {}
+    values = {name: getattr(args, attribute_name(name)) for name in names}
+    texts = {
+        name: "".join(map(str, value)) if isinstance(value, list) else str(value) for name, value in values.items()
+    }
+    options = [f"--{name}" for name, text in texts.items() if character in text]
+    subject = f"The value of {options[0]}" if options else "An argument"
+    return f"{subject} is not UTF-8 text, as brokers need it: byte 0x{ord(character) - 0xDC00:x}"
 
 
 def _handle_interrupt(console: Console) -> ExitStatus:
@@ -361,6 +376,11 @@ def _nearest(name: str) -> str:
     import difflib
 
     short = name.lower().removeprefix("kafka-").removesuffix(".sh")
+    parents = (
+        [] if name.startswith("-") else [parent for parent in COMMANDS if load(parent).subcommand(short) is not None]
+    )
+    if parents:
+        return f"Did you mean {' or '.join(f'kt {parent} {short}' for parent in parents[:3])}?"
     names = [*_GLOBALS, "--help", "--version"] if name.startswith("-") else [*COMMANDS, *ALIASES, "version", "help"]
     if not name.startswith("-"):
         names += [plugin.name for plugin in plugin_commands() if plugin.command is not None]

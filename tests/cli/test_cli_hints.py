@@ -132,6 +132,37 @@ def test_what_a_new_user_writes_is_answered_with_the_form(
     assert ran.err.splitlines()[1].startswith(hint), ran.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("topics", "--create", "--topic"),
+        ("console-consumer", "--exit-at-end", "--from-beginning", "--topic"),
+        ("consumer-groups", "--describe", "--group"),
+        ("configs", "--alter", "--topic", "t", "--add-config"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_value_that_is_not_utf_8_is_named_by_its_option(bootstrap: str, words: tuple[str, ...]) -> None:
+    """As Python decodes the byte 0xff of a command line: to U+DCFF."""
+    ran = kt(bootstrap, *words, "retention.ms=\udcff" if words[-1] == "--add-config" else "orders\udcff")
+    assert (ran.status, ran.out) == (1, "")
+    last = ran.err.splitlines()[-1]
+    assert last.endswith(f"The value of {words[-1]} is not UTF-8 text, as brokers need it: byte 0xff")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("timeline", "Did you mean kt groups timeline?"),
+        ("run", "Did you mean kt reassign-partitions run or kt pipeline run?"),
+    ],
+)
+def test_a_subcommand_without_its_command_is_named(word: str, hint: str) -> None:
+    ran = run_kt(word)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.splitlines()[1].startswith(hint)
+
+
 def test_an_action_without_its_hyphens_is_named() -> None:
     assert "Did you mean --list?" in run_kt("topics", "list").err
 

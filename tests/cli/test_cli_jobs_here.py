@@ -67,11 +67,12 @@ def test_a_page_of_stored_batches_says_so(sound: pathlib.Path, tmp_path: pathlib
 
 
 def test_a_page_that_cannot_be_written_is_named_first(sound: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    ran = run_kt("topic-profile", f"log:{sound}", "--out", str(tmp_path))
-    assert (ran.status, ran.err) == (
-        1,
-        f"Cannot write {tmp_path}: it is a directory, or its directory is missing or read-only\n",
-    )
+    for path, problem in (
+        (tmp_path, "--out names the file of the page, not a directory"),
+        (tmp_path / "absent" / "x.html", f"the directory {tmp_path / 'absent'} does not exist"),
+    ):
+        ran = run_kt("topic-profile", f"log:{sound}", "--out", str(path))
+        assert (ran.status, ran.err) == (1, f"Cannot write '{path}': {problem}\n")
 
 
 def test_one_partition_is_singular(sound: pathlib.Path) -> None:

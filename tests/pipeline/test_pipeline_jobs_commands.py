@@ -187,4 +187,4 @@ def test_profile_of_a_topic_and_of_files(place: Place) -> None:
     assert [row["codec"] for row in files["codec"]] == ["none"]
     assert 'id="codecs"' in (place.directory / "log.html").read_text()
     refused = place.run("profile", "topic:orders", "--out", "no/where.html", status=1, server=True)
-    assert refused.err == "Cannot write no/where.html: it is a directory, or its directory is missing or read-only\n"
+    assert refused.err == f"Cannot write 'no/where.html': the directory {place.directory}/no does not exist\n"

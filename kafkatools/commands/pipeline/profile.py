@@ -48,8 +48,12 @@ def ensure_options(args: Args) -> None:
     job_source.ensure_at_least("top", args.top, 0)
     path = args.out
     directory = os.path.dirname(os.path.abspath(path))
-    if not path or not os.path.isdir(directory) or os.path.isdir(path) or not os.access(directory, os.W_OK):
-        raise CommandError(f"Cannot write {path}: it is a directory, or its directory is missing or read-only")
+    if not path or os.path.isdir(path):
+        raise CommandError(f"Cannot write '{path}': --out names the file of the page, not a directory")
+    if not os.path.isdir(directory):
+        raise CommandError(f"Cannot write '{path}': the directory {directory} does not exist")
+    if not os.access(directory, os.W_OK):
+        raise CommandError(f"Cannot write '{path}': the directory {directory} is read-only")
 
 
 def write_page(console: Console, args: Args, profile: Profile, status: ExitStatus) -> ExitStatus:

@@ -175,6 +175,8 @@ def _one_line(text: str) -> str:
         line += " The operator -> binds weakly: write (value->'field') in parentheses, or use ->>."
     if "explicit" in line and " cast" in line and "VARCHAR" in line:
         line = line.rstrip(".") + ". Keys, values and fields of JSON are text: write (value->>'amount')::INT"
+    if line.startswith("Cannot access file "):
+        line += ". A file is a table of its name: FROM 'FILE.csv' or FROM 'FILE.parquet'"
     if line.startswith("Referenced column ") and '"value' in line:
         line += ". A field of a JSON value is value->>'field'"
     if line.startswith("Malformed JSON"):

@@ -66,7 +66,7 @@ def test_a_page_that_cannot_be_written_is_told_first(tmp_path: pathlib.Path) -> 
     ran = run_kt("pipeline", "profile", "log:a", "--out", "gone/page.html", cwd=tmp_path)
     assert (ran.status, ran.err) == (
         1,
-        "Cannot write gone/page.html: it is a directory, or its directory is missing or read-only\n",
+        f"Cannot write 'gone/page.html': the directory {tmp_path}/gone does not exist\n",
     )
 
 
