@@ -343,3 +343,9 @@ def test_the_program_ends_quietly(ledger: pathlib.Path) -> None:
     done = subprocess.run([sys.executable, "-m", "kafkatools", "query", text], capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"n\n1197\n", b"")
     assert duckdb
+
+
+def test_a_function_that_reads_a_file_is_answered_with_the_form_of_a_table() -> None:
+    ran = run_kt("query", "SELECT * FROM read_csv('/etc/passwd')")
+    assert (ran.status, ran.out) == (2, "")
+    assert "A file is a table of its name: FROM 'FILE.csv' or FROM 'FILE.parquet'" in ran.err.splitlines()[0]
