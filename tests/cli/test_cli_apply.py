@@ -387,6 +387,9 @@ def _mistake(directory: pathlib.Path, *files: str) -> list[str]:
     return ran.err.splitlines()
 
 
+_ACL_OF_ALICE = "[[acls]]\nprincipal = 'User:alice'\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
@@ -447,6 +450,45 @@ def _mistake(directory: pathlib.Path, *files: str) -> list[str]:
             "[users.u]\nSCRAM-SHA-256 = {password = 'x'}",
             "users.u.SCRAM-SHA-256.password: a password does not belong",
             "Name its variable",
+        ),
+        (f"{_ACL_OF_ALICE}operations = 'Read'\ntopic = ''", "acls[0].topic: must not be empty", ""),
+        (f"{_ACL_OF_ALICE}operations = []\ntopic = 't'", "acls[0].operations: must not be empty", ""),
+        (f"{_ACL_OF_ALICE}topic = 't'", "acls[0]: an ACL needs operations, such as [Read, Describe]", ""),
+        (f"{_ACL_OF_ALICE}operations = 'Alter'\ncluster = 'c'", "acls[0].cluster: must be true", ""),
+        (
+            f"{_ACL_OF_ALICE}operations = 'Alter'\ncluster = true\npattern = 'prefixed'",
+            "acls[0].pattern: the pattern of the cluster must be literal",
+            "",
+        ),
+        (
+            f"{_ACL_OF_ALICE}operations = 'Read'\ntopic = 't'\npermission = 'maybe'",
+            "acls[0].permission: must be allow or deny, not 'maybe'",
+            "",
+        ),
+        (
+            "[[quotas]]\nuser = 'a'\nuser-defaults = true\nproducer_byte_rate = 1",
+            "quotas[0].user-defaults: user is given",
+            "",
+        ),
+        ("[[quotas]]\nuser-defaults = 'a'\nproducer_byte_rate = 1", "quotas[0].user-defaults: must be true", ""),
+        (
+            "[[quotas]]\nuser = 'a'\nip = '::1'\nconnection_creation_rate = 1",
+            "quotas[0]: ip cannot be combined with user or client-id",
+            "",
+        ),
+        (
+            "[[quotas]]\nuser = 'a'\nproducer_byte_rate = true",
+            "quotas[0].producer_byte_rate: must be a number, not true",
+            "",
+        ),
+        ("[[quotas]]\nuser = 'a'\nproducer_byte_rate = -1", "quotas[0].producer_byte_rate: must not be negative", ""),
+        ("[[quotas]]\nuser = 'a'\nproducer_byte_rate = inf", "quotas[0].producer_byte_rate: must ", ""),
+        ("[users.'']\nSCRAM-SHA-256 = {}", 'users."": the name of a user must not be empty', ""),
+        ("[users.u]", "users.u: user u has no SCRAM mechanism", "Mechanisms are SCRAM-SHA-256, SCRAM-SHA-512."),
+        (
+            "[users.u]\nSCRAM-SHA-256 = {password-env = 'A', password-file = 'b'}",
+            "users.u.SCRAM-SHA-256: has both password-env and password-file; remove one",
+            "",
         ),
         (
             "[users.u]\nSCRAM-SHA-256 = {iterations = 1}",
