@@ -94,3 +94,12 @@ def test_the_rate_is_kept(log: pathlib.Path, bootstrap: str) -> None:
     words = ("--where", "offset BETWEEN 40 AND 59", "--rate", "10", "--bootstrap-server", bootstrap)
     assert run_kt("replay", f"log:{log}", "--to", "topic:slow", *words).err == "20 records sent\n"
     assert time.monotonic() - started >= 1  # the second ten wait for a second
+
+
+def test_records_without_an_origin_are_named(log: pathlib.Path) -> None:
+    records = json.loads(run_kt("count", f"log:{log}", "--json").out)["records"]
+    ran = run_kt("replay", f"log:{log}")
+    assert ran.err == (
+        f"{records} records left out: no header names the topic to send to; see --to and --topic-header\n"
+        "0 records sent\n"
+    )

@@ -10,6 +10,7 @@ from kafkatools.commands.pipeline.spark_progress import job_progress, spark_prog
 from kafkatools.console import Console
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
+from kafkatools.output import counted
 from kafkatools.pipeline.uris import Cluster, parse_sink
 
 if TYPE_CHECKING:
@@ -57,12 +58,17 @@ def _replay(
 def print_plan(console: Console, rows: Iterable[tuple[str, str | None, str, int]]) -> tuple[list[str], int]:
     """Print the rows of topic, target, decision and records. Returns the topics to send to, and the number of records.
     Raises CommandError if a target is also a source."""
-    from kafkatools.pipeline.jobs.replay_plan import LOOP, SEND
+    from kafkatools.pipeline.jobs.replay_plan import LOOP, NO_ORIGIN, SEND
 
     rows = list(rows)
     job_source.print_rows(console, "replay", ("topic", "target", "decision", "records"), rows)
     if any(decision == LOOP for _, _, decision, _ in rows):
         raise CommandError("Nothing was sent: a target topic is also a source topic, which needs --allow-loop")
+    left = sum(records for _, _, decision, records in rows if decision == NO_ORIGIN)
+    if left:
+        console.note(
+            f"{counted(left, 'record')} left out: no header names the topic to send to; see --to and --topic-header"
+        )
     sending = {target: records for _, target, decision, records in rows if decision == SEND and target is not None}
     return sorted(sending), sum(records for _, _, decision, records in rows if decision == SEND)
 
