@@ -135,7 +135,8 @@ def test_records_codecs_configs_and_empty_topics_are_restored(
     ]
     for codec, topic in zip(CODECS, topics, strict=True):
         assert records(target, topic) == records(source, topic)
-        compared = kt(source, "diff", f"topic:{topic}", f"topic:{topic}", "--right-bootstrap-server", target)
+        sides = (f"topic:{topic}", f"topic:{topic}", "--right-bootstrap-server", target)
+        compared = kt(source, "diff", *sides, "--by", "offset")
         assert compared.status == 0, compared.out
         described = [kt(server, "configs", "--describe", "--topic", topic).out for server in (source, target)]
         assert described[0] == described[1]

@@ -14,7 +14,6 @@ USED_LATER = {
 }
 PROGRAM = """
 import sys
-import pytest
 from kafkatools.core.broker.node import single_node_config, start_node
 from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.clock import SystemClock
