@@ -78,9 +78,9 @@ kerberos: $(STAMP) programs
 # Where the system's processes can be copied, tests are collected once (tests/support/forks.py); elsewhere each worker of pytest-xdist collects them.
 SHARES = $(if $(filter Linux,$(shell uname)),--forks $(1),-n $(1) --dist worksteal)
 
-# What one runs after each change: units and commands, in the processes of the tests, without those that are slow. They wait half of the time.
+# What one runs after each change: units and commands, in the processes of the tests, without those that are slow. They wait four fifths of the time.
 # Test files of which it leaves out all tests are not imported.
-QUICK_WORKERS ?= 6
+QUICK_WORKERS ?= 10
 QUICK_IGNORED = $(shell grep -lrE '^pytestmark = .*(slow|real_kafka|processes)' tests/unit tests/cli --include='*.py')
 quick: setup
 	$(BIN)/python .ci/pytest $(call SHARES,$(QUICK_WORKERS)) tests/unit tests/cli $(addprefix --ignore=,$(QUICK_IGNORED)) -m "not slow and not real_kafka and not processes" $(PYTEST_ARGS)

@@ -200,6 +200,7 @@ def test_what_was_recorded_is_sent_and_said_alike(
     assert failures == []
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_not_created_by_itself_fails_within_max_block(
     cases: list[Case], run_case: Callable[[Case, str], Ran], start_broker: Callable[..., str]
 ) -> None:

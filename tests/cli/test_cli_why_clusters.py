@@ -134,6 +134,7 @@ def test_a_group_whose_partition_has_no_leader(cluster: EmbeddedCluster) -> None
         eventually(lambda: delete_groups(admin, ["reads-sole"])["reads-sole"] is None)
 
 
+@pytest.mark.slow
 def test_a_hanging_broker(cluster: EmbeddedCluster) -> None:
     make_topic(cluster.bootstrap, "paused", assignments={0: [2, 1]})
     for _ in range(3):
@@ -230,6 +231,7 @@ def test_no_controller(cluster: EmbeddedCluster) -> None:
     eventually(lambda: (why(cluster.bootstrap)[1]["verdict"] or {}).get("cause") == "controller-missing", 60)
 
 
+@pytest.mark.slow
 def test_a_controller_that_is_behind(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_causes, "_BEHIND_MS", 1000)
     with AdminClient(cluster.bootstrap, {}, SystemClock()) as admin:

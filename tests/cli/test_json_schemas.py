@@ -51,11 +51,13 @@ def test_every_command_has_a_schema() -> None:
     assert {path.stem for path in DIRECTORY.glob("*.json")} == {*COMMANDS, COMMON}
 
 
+@pytest.mark.slow  # runs every command
 def test_every_command_is_run(seen: Seen) -> None:
     never = [name for name in COMMANDS if not seen[name] and name not in ELSEWHERE]
     assert set(never) == {"server-start", "mcp"}, "print nothing but errors, and messages of another protocol"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ELSEWHERE])
 def test_every_kind_of_line_occurs(command: str, seen: Seen) -> None:
     schema = schema_of(command)
