@@ -106,3 +106,18 @@ def test_records_without_a_key_do_not_count_as_the_same(tmp_path: pathlib.Path) 
         error = json.loads(in_json.err)["error"]
         assert (error["kind"], error["left"], error["right"]) == ("NOT_COMPARED", 2, 0)
         assert run_kt(*sides, "--by", "multiset").status == 3
+
+
+def test_without_keys_there_is_no_skew_of_keys(tmp_path: pathlib.Path) -> None:
+    page = tmp_path / "page.html"
+    with embedded_broker(tmp_path / "data") as bootstrap:
+        server = ("--bootstrap-server", bootstrap)
+        assert run_kt("topics", *server, "--create", "--topic", "keyless").status == 0
+        assert run_kt("console-producer", *server, "--topic", "keyless", stdin=b"1\n2\n").status == 0
+        rows = [json.loads(row) for row in run_kt("top-keys", "topic:keyless", *server, "--json").out.splitlines()]
+        assert run_kt("topic-profile", "topic:keyless", *server, "--out", str(page)).status == 0
+    (skew,) = (row for row in rows if row["type"] == "key_skew")
+    measures = dict.fromkeys(("largest_share", "median", "p99", "p99_to_median", "gini"))
+    assert skew == {"type": "key_skew", "distinct_keys": 0, "records": 2, "without_key": 2, **measures}
+    assert "0 different keys in 2 records (2 without a key)." in page.read_text()
+    assert "Gini" not in page.read_text()

@@ -39,10 +39,11 @@ def _show(console: Console, args: Args, records: DataFrame) -> None:
 
 
 def print_key_skew(console: Console, skew: Skew, without: int) -> None:
-    """Print the skew of records over keys, and the number of records without a key, between blank lines."""
+    """Print the skew of records over keys, and the number of records without a key, between blank lines. Without keys
+    there are no measures."""
     columns = ("distinctKeys", "records", "withoutKey", "largestShare", "median", "p99", "p99ToMedian", "gini")
-    row = (skew.members, skew.total + without, without, skew.largest_share, skew.median, skew.p99,
-           skew.p99_to_median, skew.gini)  # fmt: skip
+    measures = (skew.largest_share, skew.median, skew.p99, skew.p99_to_median, skew.gini)
+    row = (skew.members, skew.total + without, without, *(measures if skew.members else [None] * len(measures)))
     _blank(console)
     job_source.print_rows(console, "key_skew", columns, [row])
     _blank(console)

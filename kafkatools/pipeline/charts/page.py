@@ -204,12 +204,16 @@ def _keys(keys: KeySkew) -> str:
     cells = [
         (key.name, exact(key.records), share(key.records, keys.records), exact(key.size_bytes)) for key in keys.top
     ]
-    ratio = f"{keys.p99_records / keys.median_records:.1f}" if keys.median_records else "–"
     about = (
         f"{exact(keys.distinct_keys)} different keys in {exact(keys.records)} records ({exact(keys.without_key)} "
-        f"without a key). Gini coefficient {keys.gini:.3f} (0: equally many records for each key, 1: one key has all "
-        f"records); the key at the 99th percentile has {exact(keys.p99_records)} records, {ratio} times the median."
+        "without a key)."
     )
+    if keys.distinct_keys:
+        ratio = keys.p99_records / keys.median_records
+        about += (
+            f" Gini coefficient {keys.gini:.3f} (0: equally many records for each key, 1: one key has all records); "
+            f"the key at the 99th percentile has {exact(keys.p99_records)} records, {ratio:.1f} times the median."
+        )
     chart = svg.bars("Records of the most frequent keys", rows) if rows else ""
     return _section("keys", "Keys", about, chart, _table(("Key", "Records", "Share", "Bytes"), cells))
 
