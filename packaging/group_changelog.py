@@ -1,8 +1,8 @@
 """Move the entries of CHANGELOG.md under *Unreleased* to the group that their beginning names.
 
 "Fixed: ..." and "**Changed:** ..." go to *Fixed* and *Changed* without that word, "Broker, fixed: ..." as
-"Broker: ...", and an entry before the first group goes to *Added*. Entries keep their order, and none is lost; without
-such entries the file stays as it is.
+"Broker: ...", and an entry before the first group goes to *Added*. Entries keep their order, and of equal ones the
+first stays; without such entries the file stays as it is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def grouped(part: str) -> str:
             groups[subject[2].capitalize()].append(f"{subject[1]}{piece[subject.end() :]}".rstrip())
         elif piece.strip():
             groups[here].append(piece.rstrip())
-    return "\n\n".join(f"### {group}\n\n" + "\n".join(entries) for group, entries in groups.items() if entries)
+    return "\n\n".join(
+        f"### {group}\n\n" + "\n".join(dict.fromkeys(entries)) for group, entries in groups.items() if entries
+    )
 
 
 def main() -> None:

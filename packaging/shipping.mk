@@ -32,7 +32,7 @@ sbom: .venv-release/.installed
 	packaging/sbom $(RELEASE) $(DIST)
 
 checksums:
-	cd $(DIST) && sha256sum $$(ls | grep -v SHA256SUMS) > SHA256SUMS
+	cd $(DIST) && sha256sum $$(ls | grep -v SHA256SUMS) > SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 
 ENGINE ?= $(shell command -v podman || command -v docker || command -v buildah)
 image:

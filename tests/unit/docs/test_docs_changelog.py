@@ -46,6 +46,16 @@ def test_entries_go_to_the_group_behind_their_subject_without_its_word() -> None
     )
 
 
+def test_entries_are_in_their_groups_and_each_stands_once() -> None:
+    part = re.split(r"^## ", TEXT, flags=re.MULTILINE)[1].removeprefix("Unreleased\n").strip()
+    assert _grouped()(part) == part
+
+
+def test_of_equal_entries_the_first_stays() -> None:
+    part = "### Added\n\n- A.\n  More.\n- B.\n- A.\n  More.\n- A.\n"
+    assert _grouped()(part) == "### Added\n\n- A.\n  More.\n- B.\n- A."
+
+
 def _grouped() -> Callable[[str], str]:
     grouped: Callable[[str], str] = runpy.run_path(str(ROOT / "packaging" / "group_changelog.py"))["grouped"]
     return grouped

@@ -42,10 +42,11 @@ def test_checksums_name_every_file(tmp_path: pathlib.Path) -> None:
 def test_image_of_a_tag_has_its_version(tmp_path: pathlib.Path, name: str) -> None:
     ignored = (ROOT / ".containerignore").read_text().split()
     text = (ROOT / "packaging" / name / "Containerfile").read_text()
-    git = re.search(r"^COPY \. \.\n(?:#.*\n)*RUN (git .*)$", text, re.MULTILINE)
+    git = re.search(r"^COPY \. \.\n(?:#.*\n)*RUN (if .*)$", text, re.MULTILINE)
     assert git is not None and "tests" in ignored
 
     (tmp_path / "pyproject.toml").write_text('[tool.setuptools_scm]\nlocal_scheme = "no-local-version"\n')
+    (tmp_path / "kept.txt").write_text("")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_one.py").write_text("")
     for command in ("init -q", "add .", "-c user.name=a -c user.email=a@localhost commit -qm One", "tag v1.2.3"):
@@ -54,8 +55,11 @@ def test_image_of_a_tag_has_its_version(tmp_path: pathlib.Path, name: str) -> No
     _run("sh", "-c", git[1], directory=tmp_path)
     assert _run(sys.executable, "-m", "setuptools_scm", directory=tmp_path).strip() == "1.2.3"
 
-    (tmp_path / "pyproject.toml").write_text('[tool.setuptools_scm]\nlocal_scheme = "no-local-version"\n# changed\n')
+    (tmp_path / "kept.txt").unlink()
+    _run("sh", "-c", git[1], directory=tmp_path)
     assert _run(sys.executable, "-m", "setuptools_scm", directory=tmp_path).startswith("1.2.4.dev")
+    (tmp_path / "archive").mkdir()  # without the directory .git, as an unpacked source archive
+    _run("sh", "-ec", git[1], directory=tmp_path / "archive")
 
 
 def test_figures_are_of_all_kernels() -> None:
