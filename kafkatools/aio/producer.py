@@ -417,11 +417,20 @@ class Producer(ProducerBase):
         The first transaction calls `init_transactions` unless that was done. Raises what `commit_transaction` raises,
         after an abort. After a Timeout of the commit nothing is aborted, because the outcome is open: call
         `commit_transaction` again, or close the producer. A cancelled block is aborted, within three seconds or in the
-        background; a cancelled commit continues in the background. The next transaction waits for either.
+        background; a cancelled commit continues in the background, or is aborted too if its records still wait for
+        memory. The next transaction waits for either. If such a commit has failed, the next call aborts its
+        transaction, raises its error and does not run the block; the call after that begins a transaction.
         """
         if not self._is_initialized:
             await self.init_transactions()
-        await self.begin_transaction()
+        unfinished = self._unfinished
+        try:
+            await self.begin_transaction()
+        except KafkaError:
+            # Without a cancelled commit the error belongs to an open transaction, which its own block ends.
+            if unfinished is not None and unfinished.result.is_acked and self._transactional().has_abortable_error:
+                await self._abort_after_failure(None)
+            raise
         try:
             yield self
         except BaseException as error:
@@ -429,6 +438,10 @@ class Producer(ProducerBase):
             raise
         try:
             await self.commit_transaction()
+        except asyncio.CancelledError:
+            if self._unfinished is None:  # the commit still waited for memory, and nothing continues it
+                await self._abort_after_failure(INTERRUPTED_CLOSE_MS)
+            raise
         except Timeout:
             raise
         except KafkaError:
@@ -442,7 +455,8 @@ class Producer(ProducerBase):
             await self.abort_transaction(timeout_ms)
         except Timeout as error:
             self._log.warning("The transaction is still being aborted: %s", error)
-            self._unfinished = _Unfinished("abort", self._transactional().begin_abort())
+            if self._unfinished is None:  # else a commit whose call was cancelled is not done, and the abort not begun
+                self._unfinished = _Unfinished("abort", self._transactional().begin_abort())
         except KafkaError as error:
             self._log.warning("The transaction could not be aborted: %s", error)
 
@@ -452,7 +466,7 @@ class Producer(ProducerBase):
         during a transaction, else the error of a failed transaction or producer."""
         manager = self._transactional()
         with self.sender.metrics.time("txn-begin"):
-            await self._finish("begin")
+            await self._finish("begin", self._max_block_ms)
             manager.begin_transaction()
 
     async def send_offsets_to_transaction(
@@ -480,7 +494,7 @@ class Producer(ProducerBase):
     async def prepare_transaction(self) -> PreparedTransaction:
         """Wait until every record and offset is acknowledged, and leave the transaction open for another process to end
         (KIP-939). As kafkatools.Producer.prepare_transaction; a cancelled call may be repeated."""
-        await self._finish("prepare")
+        await self._finish("prepare", self._max_block_ms)
 
         async def wait(result: TransactionalResult | None) -> None:
             if result is None:
@@ -511,8 +525,10 @@ class Producer(ProducerBase):
     async def _complete_untimed(
         self, operation: str, begin: Callable[[], TransactionalResult], timeout_ms: int | None
     ) -> None:
+        limit_ms = self._max_block_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self.clock.now_ms() + limit_ms
         self._turns.start()
-        await self._finish(operation)
+        await self._finish(operation, limit_ms)
         if operation == "commit":
             await self._empty_outbox()
         elif operation == "abort":
@@ -520,30 +536,35 @@ class Producer(ProducerBase):
         result = begin()
         self._unfinished = None
         try:
-            await self._await_result(result, self._max_block_ms if timeout_ms is None else timeout_ms)
+            await self._await_result(result, limit_ms, deadline_ms)
         except asyncio.CancelledError:
             if not result.is_acked:
                 self._unfinished = _Unfinished(operation, result)
             raise
 
-    async def _finish(self, operation: str) -> None:
-        """Wait for another init, commit or abort whose call was cancelled, and raise its error once. An abort, which
-        follows a failed commit, does not raise it."""
+    async def _finish(self, operation: str, limit_ms: int) -> None:
+        """Wait up to `limit_ms` for another init, commit or abort whose call was cancelled, and raise its error once.
+        An abort, which follows a failed commit, does not raise it."""
         unfinished = self._unfinished
         if unfinished is None or unfinished.operation == operation:
             return
         try:
-            await self._await_result(unfinished.result, self._max_block_ms)
+            await self._await_result(unfinished.result, limit_ms)
         except KafkaError:
-            if operation != "abort" or not unfinished.result.is_completed:
+            if operation != "abort" or not unfinished.result.is_acked:
                 raise
         finally:
-            if unfinished.result.is_completed:
+            # A completed result is not acked when this task is cancelled after the turn that completed it and before
+            # it resumes. Until the result is acked, the transaction manager refuses every other operation.
+            if unfinished.result.is_acked:
                 self._unfinished = None
 
-    async def _await_result(self, result: TransactionalResult, limit_ms: int) -> None:
-        deadline_ms = self.clock.now_ms() + limit_ms
-        await self._run(self._contact_steps(limit_ms))
+    async def _await_result(self, result: TransactionalResult, limit_ms: int, deadline_ms: int | None = None) -> None:
+        """Wait for a result and raise its error; Timeout names `limit_ms`. `deadline_ms`: `limit_ms` after the begin of
+        the call (None: from now)."""
+        if deadline_ms is None:
+            deadline_ms = self.clock.now_ms() + limit_ms
+        await self._run(self._contact_steps(max(0, deadline_ms - self.clock.now_ms())))
         while not result.is_completed and (remaining_ms := deadline_ms - self.clock.now_ms()) > 0:
             await self._turns.wait(remaining_ms)
         result.receive(limit_ms)

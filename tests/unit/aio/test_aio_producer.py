@@ -253,6 +253,128 @@ def test_a_commit_that_fails_is_aborted_and_the_next_transaction_begins(
     assert b"after failure %d" % is_cancelled in values and b"refused" not in values
 
 
+async def cancel_a_commit(producer: aio.Producer, delivery: asyncio.Future[kafkatools.RecordMetadata]) -> None:
+    """Cancel a commit that has begun; return when the record is acknowledged or failed."""
+    committing = asyncio.create_task(producer.commit_transaction())
+    while not delivery.done():
+        await asyncio.sleep(0)
+        committing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await committing
+
+
+@pytest.mark.parametrize("is_aborted", [False, True])
+def test_a_call_cancelled_as_the_commit_before_completes_leaves_it_to_the_next_call(
+    broker: kafkatools.EmbeddedBroker, is_aborted: bool
+) -> None:
+    async def main() -> None:
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, transactional_id="completes") as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            with broker.faults.add("error", api="EndTxn", error="COORDINATOR_LOAD_IN_PROGRESS"):
+                await cancel_a_commit(producer, await producer.send("transactions", b"completed %d" % is_aborted))
+                waiting = asyncio.create_task(
+                    producer.abort_transaction() if is_aborted else producer.begin_transaction()
+                )
+                await asyncio.sleep(0)
+            unfinished = producer._unfinished
+            assert unfinished is not None
+            while not unfinished.result.is_completed:
+                await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            async with producer.transaction():
+                await producer.send("transactions", b"completed %d, next" % is_aborted)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    values = [record.value for record in read(broker.bootstrap, "transactions", isolation_level="read_committed")]
+    expected = [b"completed %d" % is_aborted, b"completed %d, next" % is_aborted]
+    assert [value for value in values if value in expected] == expected
+
+
+def test_after_a_cancelled_commit_that_fails_one_transaction_raises_its_error_and_the_next_begins(
+    broker: kafkatools.EmbeddedBroker,
+) -> None:
+    async def main() -> None:
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, transactional_id="fails unseen") as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            with broker.faults.add("error", api="Produce", topic="transactions", error="MESSAGE_TOO_LARGE"):
+                delivery = await producer.send("transactions", b"fails unseen")
+                await cancel_a_commit(producer, delivery)
+            assert delivery.exception() is not None
+            with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE|larger than"):
+                async with producer.transaction():
+                    pytest.fail("the block has run")
+            async with producer.transaction():
+                await producer.send("transactions", b"begins again")
+
+    asyncio.run(main())
+    values = [record.value for record in read(broker.bootstrap, "transactions", isolation_level="read_committed")]
+    assert b"begins again" in values and b"fails unseen" not in values
+
+
+def test_a_commit_cancelled_while_its_records_wait_for_memory_is_aborted(broker: kafkatools.EmbeddedBroker) -> None:
+    async def block(producer: aio.Producer, rows: asyncio.Future[asyncio.Future[object]]) -> None:
+        async with producer.transaction():
+            await producer.send("transactions", b"no memory")
+            rows.set_result(await producer.send_many("transactions", [b"no memory".ljust(900)] * 100))
+
+    async def main() -> None:
+        settings = {"transactional_id": "no memory", "buffer_memory": 20_000, "batch_size": 8_000}
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
+            await producer.init_transactions()
+            rows: asyncio.Future[asyncio.Future[object]] = asyncio.get_running_loop().create_future()
+            with broker.faults.add("error", api="Produce", topic="transactions", error="NOT_LEADER_OR_FOLLOWER"):
+                task = asyncio.create_task(block(producer, rows))
+                failed = await rows
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            with pytest.raises(KafkaError):
+                await failed
+            async with producer.transaction():
+                await producer.send("transactions", b"memory again")
+
+    asyncio.run(main())
+    values = [record.value for record in read(broker.bootstrap, "transactions", isolation_level="read_committed")]
+    assert b"memory again" in values and not any(value.startswith(b"no memory") for value in values)
+
+
+def test_a_transaction_inside_of_another_one_is_refused_and_aborts_nothing(bootstrap: str) -> None:
+    async def main() -> None:
+        settings = {"transactional_id": "outer"}
+        async with aio.Producer(bootstrap_servers=bootstrap, **settings) as producer, producer.transaction():
+            await producer.send("transactions", b"outer 1")
+            with pytest.raises(IllegalState, match="IN_TRANSACTION"):
+                async with producer.transaction():
+                    pytest.fail("the block has run")
+            await producer.send("transactions", b"outer 2")
+
+    asyncio.run(main())
+    values = [record.value for record in read(bootstrap, "transactions", isolation_level="read_committed")]
+    assert [value for value in values if value.startswith(b"outer")] == [b"outer 1", b"outer 2"]
+
+
+def test_an_abort_waits_for_a_cancelled_commit_within_its_own_timeout(broker: kafkatools.EmbeddedBroker) -> None:
+    async def main() -> None:
+        settings = {"transactional_id": "busy", "max_block_ms": 5000}
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            with broker.faults.add("error", api="EndTxn", error="COORDINATOR_LOAD_IN_PROGRESS"):
+                await cancel_a_commit(producer, await producer.send("transactions", b"busy"))
+                with pytest.raises(Timeout, match="expired after 100ms"):
+                    await producer.abort_transaction(timeout_ms=100)
+            await producer.commit_transaction()
+
+    asyncio.run(main())
+    values = [record.value for record in read(broker.bootstrap, "transactions", isolation_level="read_committed")]
+    assert b"busy" in values
+
+
 def test_prepared_transactions_are_completed_here_and_elsewhere(bootstrap: str) -> None:
     """KIP-939: the last one is ended by an admin client after its producer is closed."""
 
