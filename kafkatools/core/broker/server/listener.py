@@ -21,11 +21,8 @@ MAX_REQUEST_BYTES = 100 * 1024 * 1024
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 ACCEPT_PAUSE_MS = 1000
 IDLE_CHECK_MS = 1000
-_LOST_CONNECTION = {
-    errno.EPERM, errno.EPROTO, errno.ENOPROTOOPT, errno.EOPNOTSUPP, errno.ENETDOWN, errno.ENETUNREACH,
-    errno.EHOSTDOWN, errno.EHOSTUNREACH, getattr(errno, "ENONET", errno.EHOSTDOWN),
-}  # fmt: skip
-"""Errors of accept(2) that are those of the new connection, as a firewall or the network refused it."""
+_UNUSABLE_SOCKET = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK)
+"""Errors of accept(2) after which the listening socket never accepts a connection."""
 
 
 class Listener:
@@ -41,7 +38,8 @@ class Listener:
         schedule: Callable[[int, Callable[[int], None]], object] = lambda delay_ms, run: None,
         report: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`report` gets a line for each client whose TLS handshake or SASL authentication failed."""
+        """`report` gets a line for each client whose TLS handshake or SASL authentication failed, and for each pause
+        after a failed accept."""
         self.limits = limits or ConnectionLimits()
         self.max_request_bytes = max_request_bytes
         self.max_buffered_bytes = max_buffered_bytes
@@ -92,7 +90,7 @@ class Listener:
                 self._watch_acceptor(acceptor)
 
     def _watch_acceptor(self, acceptor: Acceptor) -> None:
-        """Wait for connections of an acceptor; while descriptors are lacking `maintain` does so later."""
+        """Wait for connections of an acceptor; during a pause after a failed accept `maintain` does so later."""
         if self._accept_again_ms is None:
             self._selector.register(acceptor.socket, READ, acceptor)
 
@@ -116,8 +114,8 @@ class Listener:
         """Wait at most `timeout_ms` (None: for ever) for events, handle them, and run one slice of the slow lane;
         returns the number of events.
 
-        It does not wait while the slow lane or a connection has work left, and at most ACCEPT_PAUSE_MS while
-        descriptors are lacking.
+        It does not wait while the slow lane or a connection has work left, and at most ACCEPT_PAUSE_MS during a pause
+        after a failed accept. Raises OSError for a listening socket that is closed or invalid.
         """
         self._now_ms = now_ms
         if self._accept_again_ms is not None:
@@ -149,8 +147,8 @@ class Listener:
             self._unfinished.append(connection)
 
     def maintain(self, now_ms: int) -> None:
-        """Close idle connections that are not muted or throttled, report refused ones, and accept again after a lack of
-        descriptors. The node calls this between polls."""
+        """Close idle connections that are not muted or throttled, report refused ones, and accept again after a
+        pause. The node calls this between polls."""
         self._now_ms = now_ms
         for acceptor in list(self._held):
             self._maybe_serve_held(acceptor)
@@ -192,13 +190,9 @@ class Listener:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
-            if error.errno in _LOST_CONNECTION:
-                return
-            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+            if error.errno in _UNUSABLE_SOCKET:
                 raise
-            for open_acceptor in self._accepting():
-                self._selector.unregister(open_acceptor.socket)
-            self._accept_again_ms = self._now_ms + ACCEPT_PAUSE_MS
+            self._pause_accepting(acceptor, error)
             return
         host = str(address[0])
         delay_ms = self.limits.rates.delay_ms(acceptor.name, self._now_ms, is_protected=acceptor.is_protected)
@@ -212,6 +206,19 @@ class Listener:
                 self.schedule(delay_ms, lambda _now_ms: None)  # `maintain` serves it in the turn of this timer
         else:
             self._serve(acceptor, sock, host)
+
+    def _pause_accepting(self, failed: Acceptor, error: OSError) -> None:
+        """Accept no connections for ACCEPT_PAUSE_MS after a failed accept, and report its error (Kafka's Acceptor logs
+        any error and continues).
+
+        Without file descriptors or memory, and when a Linux security module or seccomp denies accept, the connection
+        stays in the queue of the socket. The socket stays readable, and `poll` would never wait.
+        """
+        for acceptor in self._accepting():
+            self._selector.unregister(acceptor.socket)
+        self._accept_again_ms = self._now_ms + ACCEPT_PAUSE_MS
+        problem = f"WARN Error while accepting a connection on {failed.name}: {error}"
+        self._report(visible(f"{problem}; accepting again in {ACCEPT_PAUSE_MS} ms"))
 
     def _has_slot(self, acceptor: Acceptor) -> bool:
         return self.limits.has_slot(acceptor.name, len(self.connections), is_protected=acceptor.is_protected)

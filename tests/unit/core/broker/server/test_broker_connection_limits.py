@@ -347,7 +347,7 @@ def test_without_a_free_descriptor_connections_wait_a_second(sender: Sender) -> 
 
 
 class _Refusing:
-    """The listening socket of an acceptor whose next connection the network refuses."""
+    """The listening socket of an acceptor whose next accept fails."""
 
     def __init__(self, sock: socket.socket, number: int) -> None:
         self._socket, self._number = sock, number
@@ -362,15 +362,42 @@ class _Refusing:
         return getattr(self._socket, name)
 
 
-@pytest.mark.parametrize("number", [errno.EPERM, errno.EPROTO, errno.EHOSTUNREACH])
-def test_a_connection_that_the_network_refuses_ends_no_other(sender: Sender, number: int) -> None:
-    # accept(2): Linux passes pending network errors of the new socket, and EPERM of a firewall
+@pytest.mark.parametrize(
+    "number",
+    [errno.EPERM, errno.EACCES, errno.EPROTO, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENOSR, errno.ESOCKTNOSUPPORT],
+)
+def test_a_failed_accept_is_reported_and_connections_wait_a_second(sender: Sender, number: int) -> None:
+    # accept(2): network errors of the new socket, EPERM of a firewall, and others of some protocols. A security module
+    # or seccomp denies the call before the connection leaves the queue.
+    reports: list[str] = []
+    listener = Listener(report=reports.append)
+    for _ in range(2):
+        listener.add_acceptor(open_acceptor(sender))
+    first = listener.acceptors[0]
+    first.socket = _Refusing(first.socket, number)  # type: ignore[assignment]
+    with socket.create_connection(("127.0.0.1", listener.port)):
+        listener.poll(1000, 5000)
+        listener.maintain(5999)
+        assert not listener.connections
+        assert listener.poll(0, 5999) == 0  # the connection is still in the queue
+        assert len(reports) == 1
+        assert reports[0].startswith("WARN Error while accepting a connection on PLAINTEXT: ")
+        assert os.strerror(number) in reports[0]
+        listener.maintain(6000)
+        listener.poll(1000, 6000)
+        assert len(listener.connections) == 1
+        with socket.create_connection(("127.0.0.1", listener.acceptors[1].port)):
+            listener.poll(1000, 6000)
+            assert len(listener.connections) == 2
+    assert len(reports) == 1
+    listener.close()
+
+
+@pytest.mark.parametrize("number", [errno.EBADF, errno.EINVAL, errno.ENOTSOCK])
+def test_an_unusable_listening_socket_is_an_error(sender: Sender, number: int) -> None:
     listener = open_listener(sender)
     (acceptor,) = listener.acceptors
     acceptor.socket = _Refusing(acceptor.socket, number)  # type: ignore[assignment]
-    with socket.create_connection(("127.0.0.1", listener.port)):
+    with socket.create_connection(("127.0.0.1", listener.port)), pytest.raises(OSError, match=os.strerror(number)):
         listener.poll(1000, 0)
-        assert not listener.connections
-        listener.poll(1000, 0)
-        assert len(listener.connections) == 1
     listener.close()
