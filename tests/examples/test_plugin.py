@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
+from typing import Any
 
 import pytest
 from support.plugin_environment import ROOT, PluginEnvironment
 
 import kafkatools
+
+
+@pytest.fixture
+def sqlite_storage(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The example's storage, of a file that does not exist."""
+    monkeypatch.syspath_prepend(ROOT / "examples" / "plugin")
+    return importlib.import_module("kafkatools_example.sqlite_storage").SqliteStorage(
+        f"sqlite://{tmp_path}/a%20b%3f.db"
+    )
+
+
+def test_sqlite_storage_reads_what_it_wrote_and_creates_no_file_otherwise(
+    tmp_path: pathlib.Path, sqlite_storage: Any
+) -> None:
+    assert (sqlite_storage.sizes(""), sqlite_storage.directories("")) == ({}, [])
+    for call in (sqlite_storage.read, sqlite_storage.remove):
+        with pytest.raises(FileNotFoundError):
+            call("orders/0")
+    assert list(tmp_path.iterdir()) == []
+    sqlite_storage.write("orders/0", b"12345")
+    assert [path.name for path in tmp_path.iterdir()] == ["a b?.db"]
+    assert (sqlite_storage.directories(""), sqlite_storage.sizes("orders")) == (["orders"], {"0": 5})
+    assert sqlite_storage.read("orders/0") == b"12345"
+    sqlite_storage.remove("orders/0")
+    with pytest.raises(FileNotFoundError):
+        sqlite_storage.read("orders/0")
+
+
+def test_sqlite_storage_without_its_table_is_empty(tmp_path: pathlib.Path, sqlite_storage: Any) -> None:
+    (tmp_path / "a b?.db").touch()  # as by another thread, before it creates the table
+    assert (sqlite_storage.sizes(""), sqlite_storage.directories("")) == ({}, [])
+    with pytest.raises(FileNotFoundError):
+        sqlite_storage.read("orders/0")
+    sqlite_storage.remove("orders/0")
+    sqlite_storage.write("orders/0", b"1")
+    assert sqlite_storage.read("orders/0") == b"1"
 
 
 @pytest.mark.slow
