@@ -6,7 +6,7 @@ import json
 import pathlib
 import signal
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -17,10 +17,18 @@ from support.raw_transactions import RawProducer
 from support.waiting import eventually
 
 from kafkatools.commands.backup import run_backup
+from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import Clock
+from kafkatools.core.config import CONSUMER
 from kafkatools.core.consumer.batch_reader import BatchReader
+from kafkatools.core.errors import RequestTimedOut
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.tools.backup import backup_run, deleted_topics
+from kafkatools.tools.backup.generations import last_manifest
+from kafkatools.tools.backup.opening import open_store
 from kafkatools.tools.copying.client_cluster import ClientCluster
 
 START = 1_700_000_000_000
@@ -51,6 +59,12 @@ def fill(bootstrap: str, topic: str, count: int = 50, **settings: object) -> Non
     with Producer(bootstrap_servers=bootstrap, **settings) as producer:
         for number in range(count):
             producer.send(ProducerRecord(topic, b"value %d" % number, b"key %d" % number, 0, START + number))
+
+
+def fill_each(bootstrap: str, topic: str, partitions: int) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(partitions):
+            producer.send(ProducerRecord(topic, b"value", b"key", number, START))
 
 
 def back_up(bootstrap: str, url: str | pathlib.Path, *topics: str) -> dict[str, Any]:
@@ -240,6 +254,118 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_named(
     assert len(list((tmp_path / "b").glob("manifest-*.json"))) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "partitions"), [("memory", 20), ("file", 70)])
+def test_a_deleted_topic_with_more_partitions_than_are_read_at_a_time(
+    broker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, scheme: str, partitions: int
+) -> None:
+    topic = f"wide-{scheme}"
+    create(broker, topic, partitions=partitions)
+    fill_each(broker, topic, partitions)
+    before_reading(monkeypatch, lambda: kt(broker, "topics", "--delete", "--topic", topic))
+    url = f"memory://{uuid.uuid4()}/b" if scheme == "memory" else (tmp_path / "b").as_uri()
+    ran = kt(broker, "backup", "--to", url, "--topic", topic, "--json")
+    assert (ran.status, json.loads(ran.out)["unread_partitions"]) == (1, partitions), ran.err
+    lines = ran.err.splitlines()
+    for number in range(partitions):
+        assert sum(f"{topic}-{number} was read up to offset 0: the topic no longer exists" in row for row in lines) == 1
+    if scheme == "file":
+        manifest = last_manifest(open_store(url))
+        assert manifest is not None
+        listed = [(part.end, part.unread) for _, _, part in manifest.partitions()]
+        assert listed == [(0, "the topic no longer exists")] * partitions
+
+
+@pytest.mark.slow
+def test_partitions_that_wait_for_failed_ones_are_read(
+    broker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(broker, "first", partitions=8)
+    fill_each(broker, "first", 8)
+    create(broker, "second", partitions=8)
+    fill_each(broker, "second", 8)
+    monkeypatch.setattr(backup_run, "_LOCAL_PARTITIONS", 4)
+    before_reading(monkeypatch, lambda: kt(broker, "topics", "--delete", "--topic", "first"))
+    words = ("--topic", "first", "--topic", "second", "--json")
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), *words)
+    assert (ran.status, json.loads(ran.out)["unread_partitions"]) == (1, 8), ran.err
+    assert all(stored(tmp_path / "b", f"second-{number}") for number in range(8))
+
+
+def refuse_looks(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Let the next `count` requests for topics through admin clients end with a time-out."""
+    send_all = AdminClient.send_all
+    refused: list[int] = []
+
+    def send(admin: AdminClient, requests: Sequence[BrokerRequest], *limits: int) -> list[BrokerResponse]:
+        keys = {request.api_key for request in requests}
+        if keys & {ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS} and len(refused) < count:
+            refused.append(1)
+            raise RequestTimedOut("No broker answered")
+        return send_all(admin, requests, *limits)
+
+    monkeypatch.setattr(AdminClient, "send_all", send)
+
+
+@pytest.mark.slow
+def test_a_look_for_a_missing_topic_that_fails_is_repeated(
+    broker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(broker, "looked-for")
+    fill(broker, "looked-for")
+    monkeypatch.setattr(deleted_topics, "_INTERVAL_MS", 100)
+
+    def delete() -> None:
+        kt(broker, "topics", "--delete", "--topic", "looked-for")
+        refuse_looks(monkeypatch, 1)
+
+    before_reading(monkeypatch, delete)
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", "looked-for")
+    assert (ran.status, "looked-for-0 was read up to offset 0: the topic no longer exists" in ran.err) == (1, True)
+    assert len(list((tmp_path / "b").glob("manifest-*.json"))) == 1
+
+
+@pytest.mark.slow
+def test_looks_that_go_on_failing_end_with_the_readers_patience(
+    broker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(broker, "unclear")
+    fill(broker, "unclear")
+    monkeypatch.setattr(deleted_topics, "_INTERVAL_MS", 100)
+
+    def reader(cluster: ClientCluster, clock: Clock) -> BatchReader:
+        kt(broker, "topics", "--delete", "--topic", "unclear")
+        refuse_looks(monkeypatch, 1000)
+        return BatchReader(cluster.client(CONSUMER), clock, patience_ms=1200)
+
+    monkeypatch.setattr(run_backup, "batch_reader", reader)
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", "unclear")
+    assert ran.status == 1
+    assert "Nothing came of 1 partitions (unclear-0) in 1200 ms" in ran.err
+    assert "What was read is kept; run the same command again" in ran.err
+    assert not list((tmp_path / "b").glob("manifest-*.json"))
+
+
+@pytest.mark.parametrize("count", [0, 10])
+def test_a_topic_that_is_created_again_with_fewer_records_is_named(
+    broker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    topic = f"shorter-{count}"
+    create(broker, topic)
+    fill(broker, topic)
+
+    def reader(cluster: ClientCluster, clock: Clock) -> BatchReader:
+        kt(broker, "topics", "--delete", "--topic", topic)
+        create(broker, topic)
+        fill(broker, topic, count)
+        return BatchReader(cluster.client(CONSUMER), clock, patience_ms=5000)
+
+    monkeypatch.setattr(run_backup, "batch_reader", reader)
+    ran = kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", topic)
+    reason = f"{topic}-0 was read up to offset 0: the topic was deleted and created again during the backup"
+    assert (ran.status, reason in ran.err) == (1, True), ran.err
+
+
 def test_a_topic_that_is_created_again_while_it_is_read_is_named(
     broker: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +426,8 @@ def test_a_damaged_batch_ends_the_partition_and_is_named(
     assert ran.status == 1
     assert "flipped-0 was read up to offset 20: the batch at offset 20 is damaged: " in ran.err
     assert stored(tmp_path / "b", "flipped-0") == segment.read_bytes()[:first]
+    ran = run_kt("backup", "verify", str(tmp_path / "b"), "--against", broker)
+    assert "offsets 20 to 39 are not backed up" in ran.out + ran.err
 
 
 # Position in the first batch: what stands there. The second batch begins later.

@@ -14,9 +14,13 @@ from support.kt_process import start_kt
 from support.raw_transactions import RawProducer
 from support.waiting import eventually
 
+from kafkatools.commands.migrate import run_migrate
+from kafkatools.core.clock import Clock
+from kafkatools.core.consumer.batch_reader import BatchReader
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.tools.copying.client_cluster import ClientCluster
 
 START = 1_700_000_000_000
 
@@ -196,6 +200,28 @@ def test_what_holds_up_a_cut_and_who_still_reads_are_named(source: str, target: 
         "1 group still has members in the source, such as still-reading: offsets that are committed there from now on "
         "are not in the target\n"
     )
+
+
+@pytest.mark.slow
+def test_a_deleted_topic_with_more_partitions_than_are_read_at_a_time_holds_up_the_cut(
+    source: str, target: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ok(source, "topics", "--create", "--topic", "vanishing", "--partitions", "70")
+    with Producer(bootstrap_servers=source) as producer:
+        for number in range(70):
+            producer.send(ProducerRecord("vanishing", b"value", b"key", number, START))
+    make_reader = run_migrate.batch_reader
+
+    def reader(cluster: ClientCluster, clock: Clock) -> BatchReader:
+        ok(source, "topics", "--delete", "--topic", "vanishing")
+        return make_reader(cluster, clock)
+
+    monkeypatch.setattr(run_migrate, "batch_reader", reader)
+    words = ("--through", str(tmp_path / "t"), "--topic", "vanishing", "--to-bootstrap-server", target, "--cut")
+    ran = run_kt("migrate", *words, "--interval", "50ms", "--bootstrap-server", source)
+    assert ran.status == 1
+    assert "No cut: 70 partitions were not read to the end, such as vanishing-" in ran.err
+    assert "0 offsets behind, 70 partitions not read" in ran.out
 
 
 @pytest.mark.parametrize(

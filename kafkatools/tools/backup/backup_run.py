@@ -14,17 +14,18 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.offsets import EARLIEST, LATEST
-from kafkatools.core.admin.topics import TopicDescription, describe_topics
+from kafkatools.core.admin.topics import TopicDescription
 from kafkatools.core.clock import Clock
 from kafkatools.core.consumer.batch_reader import BatchReader
 from kafkatools.core.consumer.errors import FetchFailed, FetchOffsetOutOfRange
 from kafkatools.core.consumer.fetcher import FetchedBatches
 from kafkatools.core.consumer.subscription import TopicPartition
-from kafkatools.core.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from kafkatools.core.errors import RequestTimedOut, TopicAuthorizationFailed
 from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.batch_scan import BatchDamage
 from kafkatools.tools.backup.cluster_state import StateNotes, log_offsets, read_access, read_groups, requested_topics
+from kafkatools.tools.backup.deleted_topics import DeletedTopics
 from kafkatools.tools.backup.generations import last_manifest, read_progress
 from kafkatools.tools.backup.manifest import (
     PROGRESS,
@@ -50,6 +51,9 @@ _CHECKPOINT_MS = 30_000
 _LOCAL_PARTITIONS, _REMOTE_PARTITIONS = 64, 8
 """Number of partitions that are read at the same time: each has an open file, or an object in memory."""
 LOCAL_OBJECT_BYTES, REMOTE_OBJECT_BYTES = 128 << 20, 32 << 20
+_DELETED = "the topic no longer exists"
+_CREATED_AGAIN = "the topic was deleted and created again during the backup"
+_KEPT = "What was read is kept; run the same command again"
 
 
 class BackupOptions(NamedTuple):
@@ -94,6 +98,7 @@ class BackupRun:
         self._ended: list[PartitionWriter] = []
         self._reads: dict[TopicPartition, PlannedRead] = {}
         self._ids: dict[str, str | None] = {}
+        self._deleted = DeletedTopics(admin)
         self._checkpoint_ms = 0
         self._finished_bytes = 0
         self.total_bytes: int | None = None
@@ -190,12 +195,13 @@ class BackupRun:
         with Finisher() as finisher, self._make_reader() as reader:
             try:
                 self._begin(plan, [], reader, finisher, waiting, limit)
-                while reader.active:
+                while reader.active or waiting:
                     self._turn(reader)
                     done = reader.complete()
-                    if done:
-                        for part in done:
-                            self._end(part)
+                    for part in done:
+                        self._end(part)
+                    # Failed partitions leave places, too. A call that is not needed would renew the reader's patience.
+                    if done or (waiting and len(self._writers) < limit):
                         self._begin(plan, done, reader, finisher, waiting, limit)
                     if self._clock.now_ms() - self._checkpoint_ms >= _CHECKPOINT_MS:
                         self._save_progress()
@@ -214,13 +220,16 @@ class BackupRun:
         waiting: deque[TopicPartition],
         limit: int,
     ) -> None:
-        """Replace complete partitions by waiting ones."""
+        """Replace complete and failed partitions by waiting ones, except those of deleted topics, which fail here."""
         default = LOCAL_OBJECT_BYTES if self._store.is_local else REMOTE_OBJECT_BYTES
         size = self._options.object_bytes or default
         added = {}
         while waiting and len(self._writers) < limit:
             part = waiting.popleft()
             read = self._reads[part] = plan.reads[part]
+            if part.topic in self._deleted.names:
+                self._note_failed(part, read.start, _DELETED)
+                continue
             directory = f"{read.backup.place}/{part.topic}-{part.partition}"
             self._writers[part] = PartitionWriter(self._store, finisher, read.backup, directory, size)
             added[part] = (read.start, read.end)
@@ -244,7 +253,9 @@ class BackupRun:
             ensure_topic_rights(self._admin, {part.topic for part in self._writers}, "READ")
             raise
         except FetchFailed as error:
-            raise CommandError(f"{error}. What was read is kept; run the same command again") from error
+            raise CommandError(f"{error}. {_KEPT}") from error
+        except RequestTimedOut as error:
+            raise RequestTimedOut(f"{error}. {_KEPT}") from error
         for item in items:
             self._write(reader, item)
         if not items:
@@ -255,24 +266,31 @@ class BackupRun:
         writer = self._writers.get(part)
         if writer is None:
             return
-        expected = self._ids[part.topic]
-        current = reader.topic_id(part.topic)
-        if expected is not None and current is not None and uuid_from_text(expected) != current:
-            self._fail(reader, part, "the topic was deleted and created again during the backup")
+        if self._is_created_again(reader, part.topic):
+            self._fail(reader, part, _CREATED_AGAIN)
             return
         try:
             writer.append(item.records)
         except BatchDamage as damage:
             self._fail(reader, part, f"the batch at offset {damage.offset} is damaged: {damage.reason}")
 
+    def _is_created_again(self, reader: BatchReader, topic: str) -> bool:
+        expected, current = self._ids[topic], reader.topic_id(topic)
+        return expected is not None and current is not None and uuid_from_text(expected) != current
+
     def _fail(self, reader: BatchReader, part: TopicPartition, reason: str) -> None:
         """Stop reading a partition, and keep what was read of it."""
         next_offset = self._writers[part].next_offset
         self._end(part)
-        self._reads[part].backup.unread = reason
+        self._note_failed(part, next_offset, reason)
+        reader.replace([part], {})
+
+    def _note_failed(self, part: TopicPartition, next_offset: int, reason: str) -> None:
+        """Note a partition that was read only up to an offset, also in its manifest instead of the planned end."""
+        backup = self._reads[part].backup
+        backup.unread, backup.end = reason, next_offset
         self.result.failed.append(part)
         self.result.notes.append(f"{part} was read up to offset {next_offset}: {reason}")
-        reader.replace([part], {})
 
     def _skip_deleted(self, reader: BatchReader, part: TopicPartition, offset: int) -> None:
         """Go on at the log start offset when retention has passed the position."""
@@ -291,17 +309,15 @@ class BackupRun:
             reader.replace([], {part: (start.offset, read.end)})
 
     def _drop_missing(self, reader: BatchReader) -> None:
-        """After a poll without records, drop the partitions of topics that no longer exist. The reader's metadata may
-        lack a topic that it has not asked for yet, so a broker decides. Raises KafkaError."""
+        """After a poll without records, drop the partitions of topics that no longer exist or were created
+        again: the new log may end before the planned offsets."""
         known = reader.known_partitions()
-        suspects = sorted({part.topic for part in self._writers if part.topic not in known})
-        if not suspects:
-            return
-        described = describe_topics(self._admin, suspects)
+        self._deleted.check({part.topic for part in self._writers if part.topic not in known})
         for part in list(self._writers):
-            topic = described.get(part.topic)
-            if topic is not None and isinstance(topic.error, UnknownTopicOrPartition):
-                self._fail(reader, part, "the topic no longer exists")
+            if part.topic in self._deleted.names:
+                self._fail(reader, part, _DELETED)
+            elif self._is_created_again(reader, part.topic):
+                self._fail(reader, part, _CREATED_AGAIN)
 
 
 def _spread(plan: BackupPlan, described: dict[str, TopicDescription]) -> list[TopicPartition]:
