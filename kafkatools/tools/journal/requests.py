@@ -18,11 +18,11 @@ from kafkatools.core.admin.acls import (
     AclFilter,
     describe_acls,
 )
-from kafkatools.core.admin.client import AdminClient, error_in
+from kafkatools.core.admin.client import AdminClient, error_in, first_error
 from kafkatools.core.admin.configs import DELETE, SET
 from kafkatools.core.admin.scram import MECHANISMS
 from kafkatools.core.admin.topics import topic_id_text
-from kafkatools.core.errors import KafkaError, RequestTimedOut
+from kafkatools.core.errors import ElectionNotNeeded, KafkaError, RequestTimedOut
 from kafkatools.core.json_values import JsonValue
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -298,7 +298,7 @@ def _parts(topics: Iterable[Fields], name: str = "name") -> list[tuple[str, Fiel
 
 def _partition_errors(parts: str, name: str = "name", index: str = "partition_index") -> Callable[[Entity], Errors]:
     return lambda response: {
-        (getattr(topic, name), getattr(part, index)): error_in(response) or error_in(part)
+        (getattr(topic, name), getattr(part, index)): error_in(part)
         for topic in getattr(response, parts)
         for part in topic.partitions
     }
@@ -349,11 +349,14 @@ def _elections(reading: Reading, fields: Fields) -> Changes:
 
 
 def _election_errors(response: Entity) -> Errors:
-    return {
-        (topic.topic, part.partition_id): error_in(part)
-        for topic in response.replica_election_results
-        for part in topic.partition_result
-    }
+    """The errors of elections; one that is not needed succeeded. An election on all partitions has their first error."""
+    errors: dict[tuple[object, ...], KafkaError | None] = {("*", None): None}
+    for topic in response.replica_election_results:
+        for part in topic.partition_result:
+            error = error_in(part)
+            errors[topic.topic, part.partition_id] = None if isinstance(error, ElectionNotNeeded) else error
+    errors["*", None] = next(filter(None, errors.values()), None)
+    return errors
 
 
 # -- groups --
@@ -503,12 +506,11 @@ def _aborted(reading: Reading, fields: Fields) -> Changes:
 
 
 def _aborted_outcomes(changes: Changes, response: Entity) -> list[Outcome]:
-    errors = {
-        (marker.producer_id, topic.name): error_in(part)
-        for marker in response.markers
-        for topic in marker.topics
-        for part in topic.partitions
-    }
+    errors: dict[tuple[object, ...], KafkaError | None] = {}
+    for marker in response.markers:
+        for topic in marker.topics:
+            key = (marker.producer_id, topic.name)
+            errors[key] = errors.get(key) or first_error(topic.partitions)
     return [outcome_of(errors.get((change.target["producer_id"], change.target["topic"]))) for change in changes]
 
 

@@ -65,7 +65,7 @@ _READING = requests.Reading(None)  # type: ignore[arg-type]
 
 
 def _outcomes(api_key: ApiKey, version: int, fields: dict[str, Any], response: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The states of the changes of one request with the texts of their errors, when a broker gives this response."""
+    """The targets and states of the changes of one request, when a broker gives this response."""
     api = requests.APIS[api_key]
     (changes,) = api.changes(_READING, [fields])
     outcomes = api.outcomes(changes, build(response_type(api_key, version), response))
@@ -96,7 +96,25 @@ def test_elections_that_are_refused_together_failed(topics: list[dict[str, Any]]
     assert {state for _, state in refused} == {FAILED}
     results = [{"topic": "t", "partition_result": [{"partition_id": 0, "error_code": 80}, {"partition_id": 1}]}]
     single = _outcomes(ApiKey.ELECT_LEADERS, 2, fields, {"replica_election_results": results})
-    assert [state for _, state in single] == ([DONE] if topics is None else [FAILED, DONE])
+    assert [state for _, state in single] == ([FAILED] if topics is None else [FAILED, DONE])
+
+
+@pytest.mark.parametrize("topics", [None, [{"topic": "t", "partitions": [0, 1]}]])
+def test_an_election_that_is_not_needed_succeeded(topics: list[dict[str, Any]] | None) -> None:
+    results = [{"topic": "t", "partition_result": [{"partition_id": 0, "error_code": 84}, {"partition_id": 1}]}]
+    fields = {"election_type": 0, "topic_partitions": topics}
+    outcomes = _outcomes(ApiKey.ELECT_LEADERS, 2, fields, {"replica_election_results": results})
+    assert {state for _, state in outcomes} == {DONE}
+
+
+def test_an_election_on_all_partitions_has_the_first_error() -> None:
+    codes = enumerate((0, 84, 80, 83))
+    parts = [{"partition_id": number, "error_code": code, "error_message": f"error {code}"} for number, code in codes]
+    response = {"replica_election_results": [{"topic": "t", "partition_result": parts}]}
+    api = requests.APIS[ApiKey.ELECT_LEADERS]
+    (changes,) = api.changes(_READING, [{"election_type": 0, "topic_partitions": None}])
+    (outcome,) = api.outcomes(changes, build(response_type(ApiKey.ELECT_LEADERS, 2), response))
+    assert (outcome.state, outcome.error) == (FAILED, "error 80")
 
 
 def test_a_transaction_is_aborted_for_each_topic() -> None:
@@ -109,6 +127,15 @@ def test_a_transaction_is_aborted_for_each_topic() -> None:
         ({"producer_id": 7, "topic": "t"}, DONE),
         ({"producer_id": 7, "topic": "u"}, FAILED),
     ]
+
+
+def test_a_transaction_that_one_of_two_partitions_refuses_is_not_aborted() -> None:
+    topic = {"name": "t", "partition_indexes": [0, 1]}
+    markers = [{"producer_id": 7, "producer_epoch": 1, "transaction_result": False, "topics": [topic]}]
+    parts = [{"partition_index": 0, "error_code": 47}, {"partition_index": 1, "error_code": 0}]
+    response = {"markers": [{"producer_id": 7, "topics": [{"name": "t", "partitions": parts}]}]}
+    outcomes = _outcomes(ApiKey.WRITE_TXN_MARKERS, 1, {"markers": markers}, response)
+    assert outcomes == [({"producer_id": 7, "topic": "t"}, FAILED)]
 
 
 def test_replicas_between_directories_are_noted_for_each_partition() -> None:
