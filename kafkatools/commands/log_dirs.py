@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, rules
+from kafkatools.options.broker_ids import BROKER_LIST_FORM, broker_id
 from kafkatools.options.connection import connect_admin
 
 if TYPE_CHECKING:
@@ -139,12 +140,7 @@ def _replica_row(replica: ReplicaSize) -> dict[str, object]:
 
 
 def _broker_ids(text: str) -> list[int]:
-    try:
-        return sorted({java_int(part) for part in text.split(",") if part})
-    except ValueError:
-        bad = next(part for part in text.split(",") if part and not part.lstrip("+-").isdecimal())
-        hint = "--broker-list takes broker ids separated by commas, such as 1,2,3."
-        raise UsageError(f'For input string: "{bad}"', hint) from None
+    return sorted({broker_id(part, BROKER_LIST_FORM) for part in text.split(",") if part})
 
 
 def _brokers(admin: AdminClient, requested: list[int]) -> list[int]:

@@ -66,6 +66,9 @@ def test_log_dirs_behaves_as_recorded(start_broker: Callable[..., str], tmp_path
     assert not failures, "\n".join(failures)
 
     words = ("log-dirs", "--describe", "--bootstrap-server", bootstrap)
+    for number in ("+-1", "99999999999"):
+        ran = run_kt(*words, "--broker-list", f"1,{number}")
+        assert (ran.status, ran.err.splitlines()[0]) == (ExitStatus.USAGE, f'For input string: "{number}"')
     unknown = run_kt(*words, "--broker-list", "1,9")
     assert unknown.status == ExitStatus.FAILED
     message = "ERROR: The given brokers do not exist from --broker-list: 9. Current existent brokers: 1\n"

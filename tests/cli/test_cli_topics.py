@@ -40,6 +40,7 @@ _ONE_BROKER = {
 }
 DIFFERENCES = {
     "001": Difference("empty-list", stdout=""),
+    "033": Difference("usage", status=ExitStatus.USAGE, stderr='For input string: "a"'),
     "041": Difference("empty-list", stdout=""),
     "082": Difference("matches-listed", stderr="'e.*' matches 1 topic: eps."),
     "087": Difference("matches-listed", stderr="'tmp-.*' matches 2 topics: tmp-a, tmp-b."),

@@ -9,8 +9,9 @@ from __future__ import annotations
 from kafkatools.commands.reassign_partitions.session import open_session
 from kafkatools.console import Console
 from kafkatools.core.admin.reassignments import partitions_of
-from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Args, java_int
+from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.options import Args
+from kafkatools.options.broker_ids import BROKER_LIST_FORM, broker_id
 from kafkatools.tools.reassignment.log_dirs import present_log_dirs, replicas_of
 from kafkatools.tools.reassignment.plan_file import plan_fields, plan_text, read_topics
 from kafkatools.tools.reassignment.proposal import propose, usable_brokers
@@ -39,14 +40,7 @@ def _broker_list(text: str) -> list[int]:
 
     Raises UsageError for text, CommandError for duplicates.
     """
-    parts = text.rstrip(",").split(",")
-    brokers = []
-    for part in parts:
-        try:
-            brokers.append(java_int(part))
-        except ValueError:
-            hint = "--broker-list takes broker ids separated by commas, such as 1,2,3."
-            raise UsageError(f'For input string: "{part}"', hint) from None
+    brokers = [broker_id(part, BROKER_LIST_FORM) for part in text.rstrip(",").split(",")]
     twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
     if twice:
         raise CommandError(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")

@@ -9,7 +9,8 @@ from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import CreatedTopic, NewTopic, create_topics
 from kafkatools.exit_status import CommandError, ExitStatus
-from kafkatools.options import Args, java_int
+from kafkatools.options import Args
+from kafkatools.options.broker_ids import broker_id
 from kafkatools.options.hints import topic_config_hint
 from kafkatools.options.quantities import plain_settings
 
@@ -20,11 +21,12 @@ _COLLISION = (
 _NOT_KEY_VALUE = 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
 _EQUALS = re.compile(r"\s*=\s*", re.ASCII)
 _MAX_REPLICATION_FACTOR = 32767
+_ASSIGNMENT_FORM = "--replica-assignment takes broker ids: 1:2,2:3 is two partitions with two replicas each."
 
 
 def run_create(console: Console, args: Args, admin: AdminClient) -> ExitStatus:
     """Create a topic, with the checks in the order of TopicService.createTopic. An existing topic is no failure with
-    --if-not-exists. Raises CommandError or KafkaError."""
+    --if-not-exists. Raises UsageError, CommandError or KafkaError."""
     configs = plain_settings(topic_configs(args.config), console.note)
     assignment = replica_assignment(args.replica_assignment) if args.replica_assignment is not None else None
     if not args.topic:
@@ -91,10 +93,11 @@ def topic_configs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def replica_assignment(text: str) -> dict[int, list[int]]:
-    """Parse `1:2,2:3` to {0: [1, 2], 1: [2, 3]} (TopicCommand.parseReplicaAssignment). Raises CommandError."""
+    """Parse `1:2,2:3` to {0: [1, 2], 1: [2, 3]} (TopicCommand.parseReplicaAssignment). Raises UsageError for text
+    that is no broker id, CommandError for duplicates and lists of different lengths."""
     assignment: dict[int, list[int]] = {}
     for partition, brokers_text in enumerate(text.split(",")):
-        brokers = [_broker_id(broker_text) for broker_text in brokers_text.split(":")]
+        brokers = [broker_id(broker_text.strip(), _ASSIGNMENT_FORM) for broker_text in brokers_text.split(":")]
         twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
         if twice:
             names = ",".join(map(str, twice))
@@ -103,11 +106,3 @@ def replica_assignment(text: str) -> dict[int, list[int]]:
         if len(brokers) != len(assignment[0]):
             raise CommandError(f"Partition {partition} has different replication factor: {brokers}")
     return assignment
-
-
-def _broker_id(text: str) -> int:
-    try:
-        return java_int(text.strip())
-    except ValueError:
-        hint = "--replica-assignment takes broker ids: 1:2,2:3 is two partitions with two replicas each."
-        raise CommandError(f'For input string: "{text.strip()}"', hint=hint) from None

@@ -22,7 +22,7 @@ from kafkatools.core.admin.reassignments import PartitionReassignment
 from kafkatools.core.admin.topics import PartitionDescription, TopicDescription
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.uuids import uuid_from_text
-from kafkatools.exit_status import CommandError, ExitStatus
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import parse
 
 
@@ -35,13 +35,19 @@ def test_replica_assignment_is_a_list_of_brokers_for_each_partition() -> None:
     [
         ("1:1", "Partition replica lists may not contain duplicate entries: 1"),  # topics/030
         ("1:2,3", "Partition 1 has different replication factor: [3]"),  # topics/031
-        ("a:b", 'For input string: "a"'),  # topics/033
     ],
 )
 def test_bad_replica_assignments_get_the_words_of_kafka(text: str, message: str) -> None:
     with pytest.raises(CommandError) as raised:
         replica_assignment(text)
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("text", ["a", "+-1", "99999999999", ""])
+def test_a_replica_that_is_no_broker_id_is_an_error_of_usage(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        replica_assignment(f"1:{text}")
+    assert str(raised.value) == f'For input string: "{text}"'
 
 
 def test_a_setting_is_a_name_and_a_value() -> None:

@@ -307,6 +307,10 @@ def test_a_mistake_in_a_file_is_told_with_its_place(tmp_path: pathlib.Path, text
             ("--generate", "--topics-to-move-json-file", "x", "--broker-list", "1,,2", "--bootstrap-server", "h:1"),
             'For input string: ""',
         ),
+        (
+            ("--generate", "--topics-to-move-json-file", "x", "--broker-list", "1,+-1", "--bootstrap-server", "h:1"),
+            'For input string: "+-1"',
+        ),
         (("--list", "--additional", "--bootstrap-server", "h:1"), 'Option "[additional]" can\'t be used with action'),
     ],
 )
