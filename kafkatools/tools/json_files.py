@@ -23,6 +23,8 @@ def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {
     """Read the JSON value in a file. Raises CommandError with the tool's message if it is unreadable or invalid."""
     import json
 
+    from kafkatools.core.json_texts import parse_json
+
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -30,10 +32,12 @@ def read_json(path: str, not_json: str, unreadable: str = "Unable to read file {
         reason = error.strerror or "" if isinstance(error, OSError) else "it is not UTF-8"
         raise CommandError(unreadable.format(path=path), hint=reason) from None
     try:
-        value: JsonValue = json.loads(text)
+        value: JsonValue = parse_json(text)
         return value
     except json.JSONDecodeError as error:
         raise CommandError(not_json, hint=f"{path}, line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except ValueError as error:
+        raise CommandError(not_json, hint=f"{path}: {error}") from None
 
 
 def json_in_file(path: str, convert: Callable[[JsonValue], T], value: JsonValue) -> T:

@@ -74,6 +74,7 @@ def test_what_the_consumer_writes_the_producer_reads_back(bootstrap: str) -> Non
         ("{", "Line 2 is not JSON"),
         ('{"key": "k", "value": x}', "Line 2 is not JSON: Expecting value at column 23"),
         ("[1]", "Line 2 is not a JSON object"),
+        pytest.param("[" * 100_000, "Line 2 is not JSON: it is nested too deeply", id="nested"),
         ('{"val": "x"}', "Line 2 has an unknown key: val; the keys are topic, partition, offset, "),
         (
             '{"value": {"a": 1}}',

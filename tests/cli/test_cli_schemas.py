@@ -33,11 +33,13 @@ def test_subjects_of_a_recorded_registry(tmp_path: pathlib.Path) -> None:
         (Answer(403, "no", "text/plain"), "403 Forbidden"),
         (Answer(404, "<html>", "text/html"), "404 Not Found: is this the address of a schema registry?"),
         (Answer(200, "<html>", "text/html"), "answers with text/html, not with JSON: it is not a schema registry"),
+        (Answer(200, "[" * 100_000), "not with JSON: it is not a schema registry"),
+        (Answer(404, "[" * 100_000), "404 Not Found: is this the address of a schema registry?"),
         (Answer(200, '{"a": 1}'), "answers with JSON that is not a list of subjects"),
         (Answer(302, "", headers={"Location": "http://elsewhere/"}), "redirects to http://elsewhere/"),
         (Answer(503, '{"message": "starting"}'), "503 Service Unavailable: starting"),
     ],
-    ids=["401", "403", "404", "html", "other-json", "redirect", "503"],
+    ids=["401", "403", "404", "html", "nested", "nested-404", "other-json", "redirect", "503"],
 )
 def test_a_server_that_is_no_usable_registry_is_one_line(answer: Answer, error: str) -> None:
     with serving(lambda request: answer) as server:

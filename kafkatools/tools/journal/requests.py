@@ -349,7 +349,7 @@ def _elections(reading: Reading, fields: Fields) -> Changes:
 
 
 def _election_errors(response: Entity) -> Errors:
-    """The errors of elections; one that is not needed succeeded. An election on all partitions has their first error."""
+    """The errors of elections; one that is not needed succeeded. An election on all partitions has the first error."""
     errors: dict[tuple[object, ...], KafkaError | None] = {("*", None): None}
     for topic in response.replica_election_results:
         for part in topic.partition_result:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.json_values import JsonValue
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.tools.lines.line_reader import MalformedLine
@@ -22,7 +23,7 @@ _MAX_EXAMPLE_LENGTH = 60
 def read_json_record(topic: str, line: bytes, number: int) -> ProducerRecord:
     """Parse the record of one line for `topic`. Raises MalformedLine with the line number."""
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except json.JSONDecodeError as error:
         raise MalformedLine(f"Line {number} is not JSON: {error.msg} at column {error.colno}") from None
     except ValueError as error:

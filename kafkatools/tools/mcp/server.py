@@ -6,7 +6,6 @@ stdout belongs to the protocol. The package diverts everything else that is writ
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -19,6 +18,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.output import json_line
 from kafkatools.tools.mcp.answers import ANSWER_SCHEMA, is_failure
 from kafkatools.tools.mcp.calls import Calls, Definition
@@ -140,8 +140,8 @@ def _refusal(line: str) -> types.JSONRPCError | None:
     else:
         return None
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        value = parse_json(line)
+    except ValueError:
         error = types.ErrorData(code=types.PARSE_ERROR, message="Parse error: the line is not JSON")
         return types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
     number = value.get("id") if isinstance(value, dict) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.tools.schemas.protobuf_schema import ProtobufMessage, descriptors_of, ensure_installed
 from kafkatools.tools.schemas.registry import RegisteredSchema
 from kafkatools.tools.schemas.wire_format import HEADER_SIZE, message_path
@@ -71,8 +72,8 @@ class JsonRows:
         """Return the JSON text of a value with its header. Raises ValueError for bytes that are not JSON."""
         text = data[HEADER_SIZE:]
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            value = parse_json(text)
+        except ValueError as error:
             raise ValueError(f"not JSON: {error}") from None
         if b"\n" not in text and b"\r" not in text:
             return text.strip()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.tools.schemas.errors import RegistryFailed, SchemaError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class RegistryTransport:
         except (OSError, HTTPException, ValueError) as error:
             raise _unreachable(url, error, self._access.timeout_ms) from None
         try:
-            return json.loads(content)
+            return parse_json(content)
         except ValueError:
             raise _Final(f"{url}{path} answers with {kind}, not with JSON: it is not a schema registry") from None
 
@@ -147,7 +148,7 @@ def _is_unknown_path(answer: Mapping[str, object], message: str) -> bool:
 def _error_of(url: str, path: str, error: HTTPError) -> SchemaError:
     """Return the exception for an answer with an error status."""
     try:
-        answer = json.loads(error.read(1 << 16))
+        answer = parse_json(error.read(1 << 16))
     except ValueError:
         answer = None
     is_reply = isinstance(answer, dict)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from kafkatools.core.broker.security.mechanisms import Bearer, RefusedToken
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.json_texts import parse_json
 
 _LATEST_S = 1e15
 _PREFIX = "unsecuredValidator"
@@ -38,8 +38,8 @@ def decoded(text: str) -> bytes:
 
 def _members(text: str, part: str) -> Claims:
     try:
-        members = json.loads(decoded(text))
-    except (ValueError, RecursionError):
+        members = parse_json(decoded(text))
+    except ValueError:
         members = None
     if not isinstance(members, dict):
         raise RefusedToken(f"the token's {part} is not a JSON object")

@@ -9,7 +9,6 @@ file is read again when it has changed. Signatures are checked by the package `c
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from kafkatools.core.broker.security.bearer_tokens import Claims, decoded
 from kafkatools.core.broker.security.mechanisms import RefusedToken
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.json_texts import parse_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
@@ -37,10 +37,7 @@ KeySet = Mapping[str, Mapping[str, object]]
 
 def parse_jwks(data: bytes) -> KeySet:
     """The keys of a JWKS document by key id. Raises ValueError when it is none."""
-    try:
-        document = json.loads(data)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    document = parse_json(data)
     keys = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(keys, list):
         raise ValueError("it has no list of keys")

@@ -20,6 +20,7 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.config.setting import clear_text
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.secrets import remember
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _template(path: str | None) -> tuple[Mapping[str, object], Mapping[str, obje
     if not path:
         return {}, {}
     try:
-        content = json.loads(_read(path, "template.file"))
+        content = parse_json(_read(path, "template.file"))
     except ValueError:
         content = None
     parts = [content.get(name, {}) for name in ("header", "payload")] if isinstance(content, dict) else []

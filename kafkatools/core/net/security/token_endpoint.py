@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import json
 import ssl
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from typing import NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.net.security.tokens import Token, TokenSource, token_of
 from kafkatools.core.secrets import redacted, remember, remember_url
 
@@ -121,8 +121,8 @@ def _headers(request: TokenRequest) -> dict[str, str]:
 
 def _token_of(endpoint: Endpoint, status: int, content: bytes, now_ms: int) -> Token:
     try:
-        reply = json.loads(content)
-    except (ValueError, RecursionError):
+        reply = parse_json(content)
+    except ValueError:
         reply = None
     reply = reply if isinstance(reply, dict) else {}
     if status in (200, 201):

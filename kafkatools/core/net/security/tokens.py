@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.secrets import redacted, remember
 
 # The characters that Kafka's OAuthBearerClientInitialResponse accepts.
@@ -63,8 +64,8 @@ def _expiry_ms(token: str) -> int | None:
     if len(parts) != 3:
         return None
     try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (ValueError, RecursionError):
+        claims = parse_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
         return None
     return _milliseconds(claims.get("exp")) if isinstance(claims, dict) else None
 
@@ -108,8 +109,8 @@ def _token_in(text: str, now_ms: int) -> Token:
     if not text.startswith("{"):
         return token_of(text, now_ms)
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
+        content = parse_json(text)
+    except ValueError:
         raise AuthenticationFailed("not JSON") from None
     names = ("access_token", "token", "id_token")
     return token_of(

@@ -175,7 +175,7 @@ def test_keys_that_do_not_do(
     assert "canary" not in str(caught.value) and not endpoint.requests
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"header": 1}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"header": 1}', pytest.param("[" * 100_000, id="nested")])
 def test_template_that_is_none(endpoint: TokenEndpoint, tmp_path: pathlib.Path, text: str) -> None:
     template = tmp_path / "template.json"
     template.write_text(text)
