@@ -346,6 +346,6 @@ def test_the_program_ends_quietly(ledger: pathlib.Path) -> None:
 
 
 def test_a_function_that_reads_a_file_is_answered_with_the_form_of_a_table() -> None:
-    ran = run_kt("query", "SELECT * FROM read_csv('/etc/passwd')")
+    ran = run_kt("query", "SELECT * FROM read_csv('/data/it''s.csv')")
     assert (ran.status, ran.out) == (2, "")
-    assert "A file is a table of its name: FROM 'FILE.csv' or FROM 'FILE.parquet'" in ran.err.splitlines()[0]
+    assert "Name the file as a table: FROM '/data/it''s.csv'" in ran.err.splitlines()[0]

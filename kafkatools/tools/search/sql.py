@@ -176,7 +176,8 @@ def _one_line(text: str) -> str:
     if "explicit" in line and " cast" in line and "VARCHAR" in line:
         line = line.rstrip(".") + ". Keys, values and fields of JSON are text: write (value->>'amount')::INT"
     if line.startswith("Cannot access file "):
-        line += ". A file is a table of its name: FROM 'FILE.csv' or FROM 'FILE.parquet'"
+        file = re.match(r'Cannot access file "(.+)" - ', line)
+        line += f". Name the file as a table: FROM {quote_text(file[1] if file else 'FILE.csv')}"
     if line.startswith("Referenced column ") and '"value' in line:
         line += ". A field of a JSON value is value->>'field'"
     if line.startswith("Malformed JSON"):
