@@ -15,8 +15,8 @@ from kafkatools.core.broker.security.mechanisms import Bearer, RefusedToken
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import ConfigError
 from kafkatools.core.json_texts import parse_json
+from kafkatools.core.net.security.token_times import milliseconds
 
-_LATEST_S = 1e15
 _PREFIX = "unsecuredValidator"
 Claims = Mapping[str, object]
 
@@ -42,18 +42,18 @@ def _members(text: str, part: str) -> Claims:
     except ValueError:
         members = None
     if not isinstance(members, dict):
-        raise RefusedToken(f"the token's {part} is not a JSON object")
+        raise RefusedToken(f"the token's {part} not a JSON object")
     return members
 
 
-def _milliseconds(claims: Claims, name: str) -> int | None:
+def _time_ms(claims: Claims, name: str) -> int | None:
     """A time claim in ms since 1970; None without one. Raises RefusedToken if it is not a number."""
-    value = claims.get(name)
-    if value is None:
+    if claims.get(name) is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LATEST_S:
+    time_ms = milliseconds(claims[name])
+    if time_ms is None:
         raise RefusedToken(f"the claim {name} is not a number")
-    return int(value * 1000)
+    return time_ms
 
 
 def _name(claims: Claims, claim: str) -> str:
@@ -65,13 +65,13 @@ def _name(claims: Claims, claim: str) -> str:
 
 def _check_times(claims: Claims, now_ms: int, skew_ms: int) -> int:
     """Check exp, iat and nbf; returns the expiry in ms since 1970. Raises RefusedToken."""
-    expires_ms = _milliseconds(claims, "exp")
+    expires_ms = _time_ms(claims, "exp")
     if expires_ms is None:
         raise RefusedToken("the claim exp, the end of the token, is missing")
     if now_ms - skew_ms >= expires_ms:
         raise RefusedToken("the token has expired")
     for claim in ("iat", "nbf"):
-        begin_ms = _milliseconds(claims, claim)
+        begin_ms = _time_ms(claims, claim)
         if begin_ms is not None and begin_ms > now_ms + skew_ms:
             raise RefusedToken(f"the token is not valid yet ({claim})")
     return expires_ms
@@ -98,9 +98,9 @@ def unsecured_validator(options: Mapping[str, str], clock: Clock) -> Callable[[s
         parts = token.split(".")
         if len(parts) != 3 or parts[2]:
             raise RefusedToken("the token is not one without a signature (three parts, the last one empty)")
-        if _members(parts[0], "header").get("alg") != "none":
+        if _members(parts[0], "header is").get("alg") != "none":
             raise RefusedToken("the token's algorithm is not none")
-        claims = _members(parts[1], "claims")
+        claims = _members(parts[1], "claims are")
         name = _name(claims, claim)
         expires_ms = _check_times(claims, clock.wall_ms(), int(skew))
         if not set(required) <= _scope(claims, scope_claim):
@@ -127,11 +127,11 @@ def signed_validator(keys: Keys, rules: SignedTokenRules, clock: Clock) -> Calla
         parts = token.split(".")
         if len(parts) != 3:
             raise RefusedToken("the token is not a signed JWT (three parts)")
-        header, claims = _members(parts[0], "header"), _members(parts[1], "claims")
+        header, claims = _members(parts[0], "header is"), _members(parts[1], "claims are")
         keys.verify(header, f"{parts[0]}.{parts[1]}".encode(), decoded(parts[2]))
         expires_ms = _check_times(claims, clock.wall_ms(), rules.skew_ms)
         if claims.get("iat") is None:
-            raise RefusedToken("the claim iat, the begin of the token, is missing")
+            raise RefusedToken("the claim iat, the time of issue, is missing")
         if rules.issuer is not None and claims.get("iss") != rules.issuer:
             raise RefusedToken("the token's issuer is not sasl.oauthbearer.expected.issuer")
         audience = claims.get("aud")

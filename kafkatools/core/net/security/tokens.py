@@ -17,12 +17,12 @@ from typing import NamedTuple
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import AuthenticationFailed, ConfigError
 from kafkatools.core.json_texts import parse_json
+from kafkatools.core.net.security.token_times import milliseconds
 from kafkatools.core.secrets import redacted, remember
 
 # The characters that Kafka's OAuthBearerClientInitialResponse accepts.
 _TOKEN = re.compile(r"[-_.~+/=a-zA-Z0-9]+")
 _COMMAND_TIMEOUT_MS = 30_000
-_MOST_S = 1 << 53
 _STRING, _NUMBER, _LIST = (f"unsecuredLogin{kind}Claim_" for kind in ("String", "Number", "List"))
 
 
@@ -47,15 +47,8 @@ def token_of(value: object, now_ms: int, lifetime_s: object = None) -> Token:
             "an OAuth bearer token has at least one character, and only letters, digits and -_.~+/="
         )
     remember(value)
-    lifetime_ms = _milliseconds(lifetime_s)
+    lifetime_ms = milliseconds(lifetime_s)
     return Token(value, _expiry_ms(value) if lifetime_ms is None else now_ms + lifetime_ms)
-
-
-def _milliseconds(seconds: object) -> int | None:
-    """Convert seconds from JSON; None for anything that is no number, NaN and Infinity."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not abs(seconds) < _MOST_S:
-        return None
-    return int(seconds * 1000)
 
 
 def _expiry_ms(token: str) -> int | None:
@@ -67,7 +60,7 @@ def _expiry_ms(token: str) -> int | None:
         claims = parse_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except ValueError:
         return None
-    return _milliseconds(claims.get("exp")) if isinstance(claims, dict) else None
+    return milliseconds(claims.get("exp")) if isinstance(claims, dict) else None
 
 
 def command_source(command: str, timeout_ms: int | None, clock: Clock) -> TokenSource:

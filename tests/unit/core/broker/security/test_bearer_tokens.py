@@ -12,6 +12,7 @@ from support.manual_clock import ManualClock
 from kafkatools.core.broker.security.bearer_tokens import SignedTokenRules, signed_validator, unsecured_validator
 from kafkatools.core.broker.security.mechanisms import Bearer, RefusedToken
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.net.security.tokens import token_of
 
 NOW_S = 1_000
 CLAIMS = {"sub": "alice", "exp": NOW_S + 10, "iat": NOW_S - 10, "scope": ["read", "write"]}
@@ -38,21 +39,22 @@ def unsecured(**changed: Any) -> str:
 
 
 NESTED = encoded(b"[" * 100_000)
-ODD = [
+INVALID_TOKENS = [
     ("", "the token is not one without a signature"),
     (f"{unsecured()}c2ln", "the token is not one without a signature"),
     (f"{part({'alg': 'HS256'})}.{part(CLAIMS)}.", "the token's algorithm is not none"),
     (f"{part([])}.{part(CLAIMS)}.", "the token's header is not a JSON object"),
-    (f"{part({'alg': 'none'})}.{part(7)}.", "the token's claims is not a JSON object"),
-    (f"{part({'alg': 'none'})}.{NESTED}.", "the token's claims is not a JSON object"),
+    (f"{part({'alg': 'none'})}.{part(7)}.", "the token's claims are not a JSON object"),
+    (f"{part({'alg': 'none'})}.{NESTED}.", "the token's claims are not a JSON object"),
     (f"{NESTED}.{part(CLAIMS)}.", "the token's header is not a JSON object"),
-    (f"{part({'alg': 'none'})}.{encoded(b'{')}.", "the token's claims is not a JSON object"),
+    (f"{part({'alg': 'none'})}.{encoded(b'{')}.", "the token's claims are not a JSON object"),
     (f"{part({'alg': 'none'})}.*.", "the token is not base64url"),
     (f"{part({'alg': 'none'})}.\u00e4.", "the token is not base64url"),
     (unsecured(exp=None), "the claim exp, the end of the token, is missing"),
     (unsecured(exp="2000"), "the claim exp is not a number"),
     (unsecured(exp=True), "the claim exp is not a number"),
     (unsecured(exp=float("inf")), "the claim exp is not a number"),
+    (unsecured(exp=1 << 53), "the claim exp is not a number"),
     (unsecured(exp=NOW_S), "the token has expired"),
     (unsecured(iat=NOW_S + 1), r"the token is not valid yet \(iat\)"),
     (unsecured(nbf=NOW_S + 1), r"the token is not valid yet \(nbf\)"),
@@ -63,12 +65,19 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize(("token", "reason"), ODD, ids=[str(number) for number in range(len(ODD))])
-def test_a_token_that_is_odd_is_refused_with_its_reason(clock: ManualClock, token: str, reason: str) -> None:
+@pytest.mark.parametrize(("token", "reason"), INVALID_TOKENS, ids=map(str, range(len(INVALID_TOKENS))))
+def test_an_invalid_token_is_refused_with_its_reason(clock: ManualClock, token: str, reason: str) -> None:
     validate = unsecured_validator({"unsecuredValidatorRequiredScope": "read write"}, clock)
     assert validate(unsecured()) == Bearer("alice", (NOW_S + 10) * 1000)
     with pytest.raises(RefusedToken, match=f"^{reason}"):
         validate(token)
+
+
+def test_the_latest_expiry_is_that_of_a_client(clock: ManualClock) -> None:
+    latest_s = (1 << 53) - 1
+    expires_ms = unsecured_validator({}, clock)(unsecured(exp=latest_s)).expires_ms
+    assert expires_ms == latest_s * 1000 == token_of(unsecured(exp=latest_s), 0).expires_ms
+    assert token_of(unsecured(exp=latest_s + 1), 0).expires_ms is None
 
 
 def test_clocks_may_differ_by_the_allowed_skew(clock: ManualClock) -> None:
@@ -92,7 +101,7 @@ class _AnyKey:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"iat": None}, "the claim iat, the begin of the token, is missing"),
+        ({"iat": None}, "the claim iat, the time of issue, is missing"),
         ({"iss": "other"}, "the token's issuer is not sasl.oauthbearer.expected.issuer"),
         ({"iss": None}, "the token's issuer is not sasl.oauthbearer.expected.issuer"),
         ({"aud": "other"}, "the token's audience is none of sasl.oauthbearer.expected.audience"),
