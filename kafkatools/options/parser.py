@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kafkatools.exit_status import UsageError
 from kafkatools.java_numbers import java_int, java_long
@@ -67,8 +67,7 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
     if command.positional and arguments and not any(map(_looks_like_option, arguments)):
         arguments = _positional_as_options(command, arguments)
         args.is_positional = True
-    table = {option.long: option for option in all_options(command)}
-    table.update({alias.lstrip("-"): option for option in all_options(command) for alias in option.aliases})
+    table = {name: option for option in all_options(command) for name in _plain_names(option)}
     remaining = deque(arguments)
     while remaining:
         argument = remaining.popleft()
@@ -78,7 +77,7 @@ def _parse_joptsimple(command: Command, arguments: Sequence[str]) -> Args:
             raise _unexpected_argument(remaining[0], command, args)
         if not _looks_like_option(argument):
             if not args.has_room_for_operand:
-                raise _unexpected_argument(argument, command, args)
+                raise _unexpected_argument(argument, command, args, remaining)
             args.operands.append(argument)
             continue
         name, equals, text = argument.lstrip("-").partition("=")
@@ -103,11 +102,17 @@ def _positional_as_options(command: Command, values: Sequence[str]) -> list[str]
     return [word for name, value in zip(command.positional, values, strict=False) for word in (f"--{name}", value)]
 
 
+def _plain_names(option: Option) -> list[str]:
+    """The option's name and aliases without dashes."""
+    return [option.long, *(alias.lstrip("-") for alias in option.aliases)]
+
+
 def _looks_like_option(argument: str) -> bool:
     return argument.startswith("-") and argument != "-"
 
 
-def _unexpected_argument(argument: str, command: Command, args: Args) -> UsageError:
+def _unexpected_argument(argument: str, command: Command, args: Args, behind: Iterable[str] = ()) -> UsageError:
+    """The error for an argument that the command does not take. `behind`: the arguments after it, not parsed yet."""
     message = f"Unexpected argument '{argument}'"
     if command.subcommand(argument) is not None:
         message = f"The subcommand '{argument}' comes before all options"
@@ -116,7 +121,12 @@ def _unexpected_argument(argument: str, command: Command, args: Args) -> UsageEr
         message = f"kt {command.name} has no subcommand '{argument}'"
     options = [option.name for option in command.options if argument in option.choices]
     hint = f"Did you mean {options[0]} {argument}?" if options else did_you_mean_subcommand(command, argument)
-    missing = [option.name for option in command.options if option.required and not args.has_option(option.long)]
+    later = {word.lstrip("-").partition("=")[0] for word in behind if _looks_like_option(word)}
+    missing = [
+        option.name
+        for option in command.options
+        if option.required and not args.has_option(option.long) and later.isdisjoint(_plain_names(option))
+    ]
     if not hint and len(missing) == 1:
         hint = f"Did you mean {missing[0]} {argument}?"
     return UsageError(message, hint)

@@ -90,6 +90,24 @@ def test_a_mistyped_option_suggests_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["orders"], "Did you mean --topic orders?"),
+        (["orders", "--list"], "Did you mean --topic orders?"),
+        (["--topic", "x", "orders"], ""),
+        (["orders", "--topic", "x"], ""),
+        (["orders", "-topic=x"], ""),
+        (["orders", "-t", "x"], ""),
+    ],
+)
+def test_a_required_option_is_suggested_unless_it_is_written(arguments: list[str], hint: str) -> None:
+    topic = Option("--topic", "A name.", value="TOPIC", required=True, aliases=("-t",))
+    with pytest.raises(UsageError, match="^Unexpected argument 'orders'$") as raised:
+        parse(Command("sample", "A sample.", (topic, Option("--list", "A flag."))), arguments)
+    assert raised.value.hint == hint
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--frobnicate"], "frobnicate is not a recognized option"),  # topics/098
