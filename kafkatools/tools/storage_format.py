@@ -60,9 +60,9 @@ def format_request(options: FormatOptions, settings: Mapping[str, str]) -> Forma
     """Return what to format, from the options and server.properties. Raises CommandError or ScramSyntaxError."""
     release_level = None if options.release_version is None else _release_level(options.release_version)
     requested_levels = dict(map(_feature, options.feature))
-    _check_quorum(options, settings)
-    voters = _voters(options, settings)
     has_static_voters = bool(settings.get("controller.quorum.voters"))
+    _check_quorum(options, settings, has_static_voters=has_static_voters)
+    voters = _voters(options, settings)
     levels = _levels(release_level, requested_levels, has_static_voters=has_static_voters)
     if options.add_scram and levels[table.METADATA_VERSION] < table.METADATA_LEVELS[_SCRAM_RELEASE]:
         raise CommandError(f"SCRAM is only supported in {table.METADATA_VERSION} {_SCRAM_RELEASE} or later.")
@@ -108,7 +108,7 @@ def _levels(release_level: int | None, requested: Mapping[str, int], *, has_stat
 
 def _metadata_level(release_level: int | None, requested: Mapping[str, int]) -> int:
     """Return the metadata.version of --release-version or --feature, else the latest. Raises CommandError for both, and
-    for an unknown level."""
+    for an unknown or unstable level."""
     known = table.METADATA_LEVELS.values()
     level = requested.get(table.METADATA_VERSION)
     if level is None:
@@ -116,8 +116,11 @@ def _metadata_level(release_level: int | None, requested: Mapping[str, int]) -> 
     if release_level is not None:
         option = f"--feature {table.METADATA_VERSION}=X"
         raise CommandError(f"Use --release-version instead of {option} to avoid ambiguity.")
+    for release, number in table.UNSTABLE_LEVELS.items():
+        if level == number:
+            raise CommandError(f"{table.METADATA_VERSION} {release} is not yet stable.")
     if level not in known:
-        valid = f"Valid feature levels are from {min(known)} to {max(known)}."
+        valid = f"Valid feature levels are from {min(known)} to {max(table.UNSTABLE_LEVELS.values())}."
         raise CommandError(f"No MetadataVersion with feature level {level}. {valid}")
     return level
 
@@ -146,14 +149,13 @@ def _feature(text: str) -> tuple[str, int]:
         raise CommandError(f"Can't parse feature=level string {text}: {problem}") from None
 
 
-def _check_quorum(options: FormatOptions, settings: Mapping[str, str]) -> None:
+def _check_quorum(options: FormatOptions, settings: Mapping[str, str], *, has_static_voters: bool) -> None:
     """Raise CommandError if a controller's voters come from neither controller.quorum.voters nor a flag, or a node's
     from both."""
     is_dynamic = options.standalone or options.no_initial_controllers or options.initial_controllers is not None
-    static = bool(settings.get("controller.quorum.voters"))
-    if static and (options.standalone or options.initial_controllers is not None):
+    if has_static_voters and (options.standalone or options.initial_controllers is not None):
         raise CommandError(_VOTERS_AND_DYNAMIC)
-    if "controller" in settings["process.roles"] and not static and not is_dynamic:
+    if "controller" in settings["process.roles"] and not has_static_voters and not is_dynamic:
         raise CommandError(_NO_VOTERS)
 
 

@@ -114,9 +114,11 @@ def test_initial_controllers_are_refused_as_by_apache_kafka(tmp_path: pathlib.Pa
          "eligible.leader.replicas.version could not be set to 1 because it depends on metadata.version level 23"),
         (_SERVER, "--feature metadata.version=25 --release-version 4.0",
          "Use --release-version instead of --feature metadata.version=X to avoid ambiguity."),
-        # Kafka's range ends at the level 31 of its unstable release
         (_SERVER, "--feature metadata.version=1",
-         "No MetadataVersion with feature level 1. Valid feature levels are from 7 to 30."),
+         "No MetadataVersion with feature level 1. Valid feature levels are from 7 to 31."),
+        (_SERVER, "--feature metadata.version=32",
+         "No MetadataVersion with feature level 32. Valid feature levels are from 7 to 31."),
+        (_SERVER, "--feature metadata.version=31", "metadata.version 4.4-IV0 is not yet stable."),
         (_SERVER, "--add-scram SCRAM-SHA-256=[name=a,password=b] --release-version 3.4",
          "SCRAM is only supported in metadata.version 3.5-IV2 or later."),
         (_DYNAMIC.replace("broker,controller", "broker"), "--standalone",

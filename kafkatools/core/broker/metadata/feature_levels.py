@@ -17,6 +17,8 @@ _RELEASES = (
     "3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 4.2-IV0 4.2-IV1 4.3-IV0"
 )
 METADATA_LEVELS = {name: _LOWEST_LEVEL + index for index, name in enumerate(_RELEASES.split())}
+UNSTABLE_LEVELS = {"4.4-IV0": 31}
+"""The metadata versions that Apache Kafka 4.3 has for tests only."""
 
 
 class Feature(NamedTuple):
