@@ -13,24 +13,39 @@ _ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
 
 def main() -> None:
-    """Run `kt` with this process's arguments and console, then exit with the command's status; 130 after Ctrl-C."""
+    """Run `kt` with this process's arguments and console, then exit with the command's status; 130 after Ctrl-C. A
+    signal that arrives after the command changes nothing."""
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    status = 130
     try:
-        from kafkatools.stop_signals import terminate_politely
-
-        terminate_politely()  # before the other imports, which take most of the time of a short command
-        from kafkatools.cli import main as run
-        from kafkatools.commands import command_of_script
-        from kafkatools.console import Console
-
-        script = command_of_script(sys.argv[0])
-        arguments = sys.argv[1:] if script is None else [script, *sys.argv[1:]]
-        status = int(run(arguments, Console.of_process()))
+        try:
+            status = _run()
+        finally:
+            _ignore_stop_signals()
     except KeyboardInterrupt:
-        status = 130
+        _ignore_stop_signals()  # a signal may have interrupted the first call
     if "duckdb" not in sys.modules:  # its library reports all objects that are not freed at exit
         gc.freeze()
     sys.exit(status)
+
+
+def _run() -> int:
+    from kafkatools.stop_signals import terminate_politely
+
+    terminate_politely()  # before the other imports, which take most of the time of a short command
+    from kafkatools.cli import main as run
+    from kafkatools.commands import command_of_script
+    from kafkatools.console import Console
+
+    script = command_of_script(sys.argv[0])
+    arguments = sys.argv[1:] if script is None else [script, *sys.argv[1:]]
+    return int(run(arguments, Console.of_process()))
+
+
+def _ignore_stop_signals() -> None:
+    from kafkatools.stop_signals import ignore_stop_signals
+
+    ignore_stop_signals()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Signals that end a command: `terminate_politely` for all of them, and StopSignals, the graceful stop of commands that
-report the outcome of every record.
+"""Signals that end a command: `terminate_politely`, which every command uses, `ignore_stop_signals` for the end of the
+process, and StopSignals, the graceful stop of commands that report the outcome of every record.
 
 Rules of StopSignals: the first signal only sets `has_signal` and calls `wake`, so that a command can still print the
 result of records that a broker acknowledged. The second signal calls the earlier handler and raises KeyboardInterrupt.
@@ -20,8 +20,16 @@ _PAUSE_S = 0.02
 """Before a dropped signal is sent again."""
 
 
+_timers: list[threading.Timer] = []
+"""Those that send dropped signals again."""
+
+
 class Terminated(KeyboardInterrupt):
-    """Raised by SIGTERM and SIGHUP; handled like Ctrl-C."""
+    """Raised by SIGTERM and SIGHUP, one of which is `signum`; handled like Ctrl-C."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__()
+        self.signum = signum
 
 
 def terminate_politely() -> None:
@@ -29,7 +37,7 @@ def terminate_politely() -> None:
     ignored, as under nohup, stays ignored. A signal whose exception Python drops is sent again."""
 
     def handle(signum: int, frame: FrameType | None) -> None:
-        raise Terminated
+        raise Terminated(signum)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -39,14 +47,42 @@ def terminate_politely() -> None:
 
 def _send_dropped_signal_again(unraisable: sys.UnraisableHookArgs) -> None:
     """Send a signal again if it arrived in a callback whose exceptions Python only reports: of a fork, a weak
-    reference or a finalizer. Another thread sends it after a pause, since this thread is still in the callback."""
-    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+    reference or a finalizer. Another thread sends it after a pause, since this thread is still in the callback. If no
+    thread can start, Python reports the exception."""
+    error = unraisable.exc_value
+    if not isinstance(error, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
-    number = signal.SIGTERM if issubclass(unraisable.exc_type, Terminated) else signal.SIGINT
+    while True:
+        try:
+            _start_timer(error.signum if isinstance(error, Terminated) else signal.SIGINT)
+            return
+        except RuntimeError:
+            sys.__unraisablehook__(unraisable)
+            return
+        except KeyboardInterrupt as interruption:
+            # The timer was faster than this function, on a busy machine, or another signal arrived. Python would drop
+            # this exception too.
+            error = interruption
+
+
+def _start_timer(number: int) -> None:
     timer = threading.Timer(_PAUSE_S, os.kill, (os.getpid(), number))
     timer.daemon = True
+    _timers.append(timer)
     timer.start()
+
+
+def ignore_stop_signals() -> None:
+    """Ignore SIGINT, SIGTERM and SIGHUP from here on, also those that would be sent again, so that the process ends
+    with its exit status after all clean-ups of atexit. The interpreter would give signals with a handler of Python
+    their default action during its finalization, but leaves ignored ones."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    sys.unraisablehook = sys.__unraisablehook__
+    for timer in _timers:
+        timer.cancel()
+    _timers.clear()
 
 
 class StopSignals:
