@@ -25,7 +25,7 @@ from kafkatools.options.args import Args
 from kafkatools.options.indirect_settings import indirect_settings
 from kafkatools.options.parser import parse
 from kafkatools.options.profiles import ensure_confirmed, profile_for
-from kafkatools.options.table import Command, all_options, attribute_name
+from kafkatools.options.table import Command, all_options
 from kafkatools.version import KAFKA_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -288,23 +288,26 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
         return error.name, command.error_prefix + str(error), hint, ExitStatus.FAILED
     if isinstance(error, OSError):
         return "SYSTEM", command.error_prefix + describe(error), "", ExitStatus.FAILED
-    if isinstance(error, UnicodeEncodeError) and "\udc80" <= error.object[error.start] <= "\udcff":
-        return "FAILED", command.error_prefix + _not_utf8(error.object[error.start], args), "", ExitStatus.FAILED
+    not_utf8 = _not_utf8(error, args)
+    if not_utf8:
+        return "USAGE", command.error_prefix + not_utf8, "", ExitStatus.USAGE
     where = f" of the plugin {command.distribution}" if command.distribution else ""
     message = f"{command.error_prefix}internal error{where}: {type(error).__name__}: {describe(error)}"
     return "INTERNAL", message, "Set KT_DEBUG=1 to see where.", ExitStatus.FAILED
 
 
-def _not_utf8(character: str, args: Args | None) -> str:
-    """The error for text with a byte that Python decoded by surrogateescape, as it does on the command line. Names the
-    option, not its value, which may be a password."""
-    names = dict.fromkeys(args.option_names()) if args is not None else {}
-    values = {name: getattr(args, attribute_name(name)) for name in names}
-    texts = {
-        name: "".join(map(str, value)) if isinstance(value, list) else str(value) for name, value in values.items()
-    }
-    options = [f"--{name}" for name, text in texts.items() if character in text]
-    subject = f"The value of {options[0]}" if options else "An argument"
+def _not_utf8(error: Exception, args: Args | None) -> str:
+    """The error for a value of the command line with a byte that Python decoded by surrogateescape. Names the option,
+    not its value, which may be a password. Empty for other errors, as for a file's name that is not UTF-8."""
+    if args is None or not isinstance(error, UnicodeEncodeError):
+        return ""
+    character = error.object[error.start]
+    if not "\udc80" <= character <= "\udcff":
+        return ""
+    option = args.option_with(character)
+    if option is None and not any(character in operand for operand in args.operands):
+        return ""
+    subject = "An argument" if option is None else f"The value of --{option}"
     return f"{subject} is not UTF-8 text, as brokers need it: byte 0x{ord(character) - 0xDC00:x}"
 
 
@@ -373,19 +376,31 @@ def _place_of_option(name: str, arguments: Sequence[str]) -> str:
 
 
 def _nearest(name: str) -> str:
+    """The hint for an unknown command or global option: a name much like it, else the commands with such a subcommand,
+    for which all commands are imported, else the nearest name."""
+    short = name.lower().removeprefix("kafka-").removesuffix(".sh")
+    if name.startswith("-"):
+        return _did_you_mean(_close_match(short, [*_GLOBALS, "--help", "--version"], 0.5))
+    names = [*COMMANDS, *ALIASES, "version", "help"]
+    match = _close_match(short, names, 0.8)
+    if match:
+        is_subcommand = match in COMMANDS and load(match).subcommand(short) is not None
+        return _did_you_mean(f"{match} {short}" if is_subcommand else match)
+    parents = [parent for parent in COMMANDS if load(parent).subcommand(short) is not None]
+    if parents:
+        return _did_you_mean(*(f"{parent} {short}" for parent in parents))
+    names += [plugin.name for plugin in plugin_commands() if plugin.command is not None]
+    return _did_you_mean(_close_match(short, names, 0.5))
+
+
+def _close_match(name: str, names: Sequence[str], cutoff: float) -> str:
     import difflib
 
-    short = name.lower().removeprefix("kafka-").removesuffix(".sh")
-    parents = (
-        [] if name.startswith("-") else [parent for parent in COMMANDS if load(parent).subcommand(short) is not None]
-    )
-    if parents:
-        return f"Did you mean {' or '.join(f'kt {parent} {short}' for parent in parents[:3])}?"
-    names = [*_GLOBALS, "--help", "--version"] if name.startswith("-") else [*COMMANDS, *ALIASES, "version", "help"]
-    if not name.startswith("-"):
-        names += [plugin.name for plugin in plugin_commands() if plugin.command is not None]
-    matches = difflib.get_close_matches(short, names, n=1, cutoff=0.5)
-    return f"Did you mean kt {matches[0]}?" if matches else ""
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=cutoff)), "")
+
+
+def _did_you_mean(*suggestions: str) -> str:
+    return f"Did you mean {' or '.join(f'kt {suggestion}' for suggestion in suggestions)}?" if any(suggestions) else ""
 
 
 def _help_of_kt(width: int) -> str:

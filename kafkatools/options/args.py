@@ -62,6 +62,14 @@ class Args:
         subcommand, without the options before it."""
         return list(self._option_names)
 
+    def option_with(self, text: str) -> str | None:
+        """Return the long name of the first option on the command line with this text in its value, None if there is
+        none. For a subcommand, the options before it count too."""
+        for name in self._option_names:
+            if _has_text(self._values[attribute_name(name)], text):
+                return name
+        return self._outer.option_with(text) if self._outer is not None else None
+
     def stand_behind(self, outer: Args) -> None:
         """Make the values of the options before this subcommand its own attributes too. `--json` before the subcommand
         counts as given here."""
@@ -79,3 +87,10 @@ class Args:
             self._values[option.key].append(value)
         else:
             self._values[option.key] = value
+
+
+def _has_text(value: object, text: str) -> bool:
+    """Return whether an option's value, or one of its values or of their parts, has this text."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(_has_text(part, text) for part in value)
+    return isinstance(value, str) and text in value

@@ -145,9 +145,10 @@ def test_what_a_new_user_writes_is_answered_with_the_form(
 def test_a_value_that_is_not_utf_8_is_named_by_its_option(bootstrap: str, words: tuple[str, ...]) -> None:
     """As Python decodes the byte 0xff of a command line: to U+DCFF."""
     ran = kt(bootstrap, *words, "retention.ms=\udcff" if words[-1] == "--add-config" else "orders\udcff")
-    assert (ran.status, ran.out) == (1, "")
-    last = ran.err.splitlines()[-1]
-    assert last.endswith(f"The value of {words[-1]} is not UTF-8 text, as brokers need it: byte 0xff")
+    assert (ran.status, ran.out) == (2, "")
+    error, page = ran.err.splitlines()[-2:]
+    assert error.endswith(f"The value of {words[-1]} is not UTF-8 text, as brokers need it: byte 0xff")
+    assert page == f"See kt {words[0]} --help."
 
 
 @pytest.mark.parametrize(

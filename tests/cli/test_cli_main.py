@@ -19,8 +19,8 @@ from kafkatools.commands import ALIASES, COMMANDS, load
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.net import api_version_check
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Command
-from kafkatools.options.table import all_options
+from kafkatools.options import Command, Option
+from kafkatools.options.table import ARGPARSE4J, all_options
 
 KT = [sys.executable, "-m", "kafkatools"]
 ROOT = pathlib.Path(__file__).parents[2]
@@ -70,6 +70,58 @@ def test_exceptions_become_a_line_and_a_status(
     assert json.loads(ran.err)["error"]["message"] == line
     assert json.loads(ran.err)["error"]["exit"] == int(status)
     assert "Traceback" in run_kt("completion", environ={"KT_DEBUG": "1"}).err
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _encoding(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Makes `kt completion` and its subcommand `sub` encode a text; they take pairs and an operand."""
+
+    def run(console: object, args: object) -> ExitStatus:
+        text.encode()
+        return ExitStatus.OK
+
+    pair = Option("--pair", "A pair.", value="NAME=VALUE", type=_pair, repeatable=True)
+    title = Option("--title", "A title.", value="TEXT")
+    sub = Command("sub", "Sample.", (title,), run, style=ARGPARSE4J, needs_arguments=False, operand="NAME")
+    command = Command("completion", "Sample.", (pair,), run, needs_arguments=False, operand="NAME")
+    outer = Command("features", "Sample.", (pair,), style=ARGPARSE4J, subcommands=(sub,))
+    monkeypatch.setattr(cli, "load", lambda name: outer if name == "features" else command)
+
+
+@pytest.mark.parametrize(
+    ("words", "subject"),
+    [
+        (("completion", "--pair", "a=b", "--pair", "name=\udcff"), "The value of --pair"),
+        (("completion", "name\udcff"), "An argument"),
+        (("features", "--pair", "name=\udcff", "sub", "--title", "x"), "The value of --pair"),
+        (("features", "sub", "--title", "x\udcff"), "The value of --title"),
+    ],
+)
+def test_a_value_that_is_not_utf_8_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], subject: str
+) -> None:
+    _encoding(monkeypatch, "name\udcff")
+    ran = run_kt(*words, "--json")
+    error = json.loads(ran.err)["error"]
+    assert (ran.status, error["kind"], error["exit"]) == (ExitStatus.USAGE, "USAGE", 2)
+    assert error["message"] == f"{subject} is not UTF-8 text, as brokers need it: byte 0xff"
+
+
+@pytest.mark.parametrize("words", [(), ("--pair", "a=b"), ("--pair", "a=\udcfe", "name\udcfe")])
+def test_other_text_that_is_not_utf_8_is_not_blamed_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """As the name of a file in a directory, or the value of an environment variable."""
+    _encoding(monkeypatch, "name\udcff")
+    ran = run_kt("completion", *words)
+    error, hint = ran.err.splitlines()
+    assert ran.status == ExitStatus.FAILED
+    assert error.startswith("internal error: UnicodeEncodeError: ")
+    assert hint == "Set KT_DEBUG=1 to see where."
 
 
 def test_interrupt_is_130_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +190,29 @@ def test_unknown_commands_suggest_the_nearest(name: str, hint: str) -> None:
     assert ran.status == ExitStatus.USAGE and ran.out == ""
     assert f"'{name}'" in ran.err.splitlines()[0]
     assert not hint or f"Did you mean kt {hint}?" in ran.err
+
+
+def test_a_mistyped_command_imports_no_other_one() -> None:
+    program = (
+        "import sys; from kafkatools.cli import main; from kafkatools.console import Console\n"
+        "main(['topicz', '--list'], Console.of_process())\n"
+        "print(*(name for name in sys.modules if name.startswith('kafkatools.commands.')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=_environ(), check=True)
+    assert "Did you mean kt topics?" in done.stderr
+    assert {name.split(".")[2] for name in done.stdout.split()} <= {"topics"}
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("list", "Did you mean kt backup list or kt transactions list or kt undo list or kt schemas list?"),
+        ("cluster-id", "Did you mean kt cluster cluster-id?"),
+        ("api-versions", "Did you mean kt cluster api-versions?"),
+    ],
+)
+def test_an_unknown_command_suggests_every_command_with_this_subcommand(name: str, hint: str) -> None:
+    assert run_kt(name).err.splitlines()[1].startswith(hint)
 
 
 def _environ(**more: str) -> dict[str, str]:
