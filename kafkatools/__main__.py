@@ -13,8 +13,8 @@ _ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
 
 def main() -> None:
-    """Run `kt` with this process's arguments and console, then exit with the command's status; 130 after Ctrl-C. A
-    signal that arrives after the command changes nothing."""
+    """Run `kt` with this process's arguments and console, then exit with the command's status; 130 after Ctrl-C. The
+    first signal after the command changes nothing."""
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     status = 130
     try:

@@ -8,6 +8,7 @@ Outside the main thread signals are left alone, as are ignored signals.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -43,6 +44,7 @@ def terminate_politely() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
     sys.unraisablehook = _send_dropped_signal_again
+    atexit.register(_ignore_until_the_end)  # called after all that is registered later
 
 
 def _send_dropped_signal_again(unraisable: sys.UnraisableHookArgs) -> None:
@@ -74,15 +76,26 @@ def _start_timer(number: int) -> None:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore SIGINT, SIGTERM and SIGHUP from here on, also those that would be sent again, so that the process ends
-    with its exit status after all clean-ups of atexit. The interpreter would give signals with a handler of Python
-    their default action during its finalization, but leaves ignored ones."""
+    """Ignore the first SIGINT, SIGTERM or SIGHUP from here on, also those that would be sent again, so that the process
+    ends with its exit status after all clean-ups of atexit. The second of a kind ends it at once, if one hangs."""
     for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _let_the_next_end)
     sys.unraisablehook = sys.__unraisablehook__
     for timer in _timers:
         timer.cancel()
     _timers.clear()
+
+
+def _let_the_next_end(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)
+
+
+def _ignore_until_the_end() -> None:
+    """Ignore stop signals while the interpreter ends. It would give those with a handler of Python their default
+    action, but leaves ignored ones."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 class StopSignals:

@@ -68,6 +68,12 @@ def test_a_signal_in_a_callback_of_atexit_cuts_no_clean_up(ending: str, number: 
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_second_signal_ends_a_process_whose_clean_up_hangs(number: int) -> None:
+    ran = _run(["atexit.register(time.sleep, 60)", *["atexit.register(send)"] * 2], number)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-number, "", "")
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_a_dropped_signal_is_not_sent_again_while_the_process_ends(number: int) -> None:
     ran = _run(["atexit.register(clean_up, 'archive')", "Finalized()"], number)
     assert (ran.returncode, ran.stdout, ran.stderr) == (3, "sent\narchive cleaned\n", "")
