@@ -66,9 +66,46 @@ def test_a_log_that_does_not_exist_is_an_error_before_spark_starts(
     words: tuple[str, ...], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkatools.commands.pipeline.spark.open_session", _start_no_spark)
+    monkeypatch.setattr("kafkatools.commands.pipeline.spark.is_running", lambda: False)
     absent = tmp_path / "absent"
     ran = run_kt("pipeline", *(word.format(absent) for word in words), cwd=tmp_path)
     assert (ran.status, ran.out, ran.err) == (1, "", f"{absent} does not exist\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "master"),
+    [
+        ("", ["--master", "yarn"], "yarn"),
+        ("", ["--conf", "spark.master=yarn"], "yarn"),
+        ('master = "yarn"', ["--conf", "spark.master=local"], "yarn"),
+        ('conf = {"spark.master" = "yarn"}', [], "yarn"),
+        ('conf = {"spark.master" = "local"}', ["--conf", "spark.master=yarn"], "yarn"),
+        ('conf = {"spark.master" = "yarn"}', ["--master", "local[1]"], None),
+        ('conf = {"spark.master" = "local[2]"}', [], None),
+    ],
+)
+def test_a_log_on_the_nodes_of_a_cluster_is_not_looked_for_on_this_machine(
+    lines: str, words: list[str], master: str | None, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkatools.commands.pipeline.spark.open_session", _start_no_cluster)
+    monkeypatch.setattr("kafkatools.commands.pipeline.spark.is_running", lambda: False)
+    (tmp_path / "job.toml").write_text(f'from = "log:{tmp_path}/absent"\nto = "console:"\n{lines}\n')
+    ran = run_kt("pipeline", "run", "job.toml", *words, cwd=tmp_path)
+    problem = f"{tmp_path}/absent does not exist" if master is None else f"Cluster of {master}"
+    assert (ran.status, ran.err.splitlines()[-1]) == (1, problem)
+
+
+def test_a_log_for_a_running_spark_context_is_not_looked_for_on_this_machine(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkatools.commands.pipeline.spark.open_session", _start_no_cluster)
+    monkeypatch.setattr("kafkatools.commands.pipeline.spark.is_running", lambda: True)
+    ran = run_kt("pipeline", "count", f"log:{tmp_path}/absent", cwd=tmp_path)
+    assert (ran.status, ran.err) == (1, "Cluster of None\n")
+
+
+def _start_no_cluster(_name: str, master: str | None, *_args: object, **_options: object) -> None:
+    raise PipelineError(f"Cluster of {master}")
 
 
 def test_an_input_without_a_statement_is_an_error_before_spark_starts(

@@ -52,7 +52,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         declared = pipeline_from(values, {})  # report every mistake before Spark or a sandbox starts
     if not declared.is_streaming:
         for source in declared.sources:
-            ensure_log_exists(args, source.uri)
+            ensure_log_exists(args, source.uri, values)
     clusters = _clusters(console, args, values)
     with usage():
         pipeline = pipeline_from(values, clusters)

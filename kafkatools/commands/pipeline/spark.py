@@ -42,31 +42,32 @@ REGISTRY_USER = "basic.auth.user.info"
 def ensure_spark(args: Args) -> None:
     """Check PySpark, pyarrow and Java. If one is missing, raise UsageError with installation advice."""
     with usage():
-        ensure_can_start(_requested_master(args))
+        file = args.operand if args.command.name == "run" else None
+        ensure_can_start(_requested_master(args, {} if file is None else read_toml(file)))
 
 
-def ensure_log_exists(args: Args, uri: Uri) -> None:
+def ensure_log_exists(args: Args, uri: Uri, values: PipelineValues | None = None) -> None:
     """Raise CommandError for log files that do not exist, before Spark starts. Checks paths of this machine only, and
-    only if Spark runs here."""
-    with usage():
-        master = _requested_master(args) or DEFAULT_MASTER
-    if uri.kind == "log" and is_local_master(master) and not is_submitted():
+    only if Spark will run here. `values` are those of `session`."""
+    if uri.kind != "log" or is_running() or is_submitted():
+        return
+    if is_local_master(_requested_master(args, values or {}) or DEFAULT_MASTER):
         from kafkatools.pipeline.sources.log.files import ensure_local_paths_exist
 
         with failures():
             ensure_local_paths_exist(uri.target)
 
 
-def _requested_master(args: Args) -> str | None:
-    """Return the Spark master of the options or of the file of `run`; None for the default.
+def _requested_master(args: Args, values: PipelineValues) -> str | None:
+    """Return the Spark master of --master, else of the pipeline file, else `spark.master` of --conf, else of the file's
+    table `conf`; None for the default. `values` are those of the file."""
+    master: str | None = args.master or values.get("master") or _conf(args, values).get("spark.master")
+    return master
 
-    Raises PipelineError for a file that cannot be read.
-    """
-    conf = property_pairs(args.conf, "conf").get("spark.master")
-    if args.master or conf or args.command.name != "run" or args.operand is None:
-        return args.master or conf
-    master = read_toml(args.operand).get("master")
-    return master if isinstance(master, str) else None
+
+def _conf(args: Args, values: PipelineValues) -> dict[str, str]:
+    """Return the settings of the pipeline file's table `conf`, overridden by --conf."""
+    return {**values.get("conf", {}), **property_pairs(args.conf, "conf")}
 
 
 @contextmanager
@@ -99,12 +100,11 @@ def session(console: Console, args: Args, values: PipelineValues | None = None) 
 
     `values`: master and conf that apply where no option sets them. Ctrl-C cancels the running Spark jobs.
     """
-    conf = (values or {}).get("conf", {}) | property_pairs(args.conf, "conf")
-    master = args.master or (values or {}).get("master")
+    conf, master = _conf(args, values or {}), _requested_master(args, values or {})
     with failures():
         _quiet_root(console)
         is_shared = is_running()
-        with starting(console, master or conf.get("spark.master")):
+        with starting(console, master):
             spark = open_session("kt pipeline", master, conf, is_verbose=console.is_debug, tell=console.note)
         try:
             yield spark
