@@ -163,12 +163,12 @@ def find_log_files(paths: str | Sequence[str], selection: Selection | None = Non
 
 
 def ensure_local_paths_exist(path: str) -> None:
-    """Raise PipelineError for a path that does not exist on this machine. URLs are not checked. `path` may contain
-    several paths, as in `find_log_files`."""
-    if "://" in path:
+    """Raise PipelineError for a path that does not exist on this machine. `path` may contain several paths, as in
+    `find_log_files`. Whether URLs exist is not checked."""
+    if "://" in path and "," not in path:
         return
     for url in _expand(path):
-        if storage.kind_of(url) is None:
+        if "://" not in url and storage.kind_of(url) is None:
             raise PipelineError(f"{url} does not exist")
 
 
@@ -187,7 +187,7 @@ class _Place:
 def _expand(path: str) -> list[str]:
     if not path.strip():
         raise PipelineError("The option path is empty")
-    if "," in path and storage.kind_of(storage.normal(path)) is None:
+    if _is_list(path):
         return [url for part in path.split(",") if part.strip() for url in _expand(part.strip())]
     urls = storage.expand(path)
     if urls == [storage.normal(path)]:
@@ -196,6 +196,13 @@ def _expand(path: str) -> list[str]:
     if not urls:
         raise PipelineError(f"{path} matches no segment and no directory")
     return urls
+
+
+def _is_list(path: str) -> bool:
+    """Return whether a text has several paths separated by commas. No file has the name of a path and a URL."""
+    first, comma, others = path.partition(",")
+    is_path_and_url = "://" in others and "://" not in first
+    return bool(comma) and (is_path_and_url or storage.kind_of(storage.normal(path)) is None)
 
 
 def _is_log(url: str) -> bool:

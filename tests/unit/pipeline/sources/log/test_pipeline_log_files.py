@@ -12,7 +12,7 @@ from support.recorded_logs import unpack_log
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.sources.log.files import Selection, find_log_files, paths_of
+from kafkatools.pipeline.sources.log.files import Selection, ensure_local_paths_exist, find_log_files, paths_of
 
 SEGMENT = f"{0:020}.log"
 
@@ -266,3 +266,20 @@ def test_a_name_is_split_and_joined() -> None:
     assert storage.local_path("file://host/a") is None
     assert storage.normal("s3://b/x//") == "s3://b/x"
     assert TopicPartition("a", 0) in (Selection.from_options({"assign": '{"a": [0]}'}).partitions or ())
+
+
+def test_local_paths_beside_urls_are_checked_and_urls_are_not(root: pathlib.Path) -> None:
+    url, absent = "memory://absent/orders-0", str(root / "absent")
+    for paths in (url, str(root), f"{root},{url}", f"{url},{root}", f"{url},{root}/*"):
+        ensure_local_paths_exist(paths)
+    for paths in (absent, f"{root},{absent}", f"{url},{absent}", f"{absent},{url}", f"{url}, {root} ,{absent}"):
+        with pytest.raises(PipelineError, match=f"^{absent} does not exist$"):
+            ensure_local_paths_exist(paths)
+
+
+def test_a_path_and_a_url_are_read_together(root: pathlib.Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe(f"/beside-0/{0:020d}.log", b"")
+    topics = [{file.topic for file in find_log_files(paths)} for paths in ("memory://beside-0", str(root))]
+    for paths in (f"memory://beside-0,{root}", f"{root},memory://beside-0"):
+        assert {file.topic for file in find_log_files(paths)} == topics[0] | topics[1]
