@@ -133,7 +133,8 @@ def test_a_run_that_is_killed_anywhere_is_resumed(log: pathlib.Path, tmp_path: p
     assert run_kt(*words).err == f"json:{out}: up to date\n"
     other = run_kt(*words, "--text")
     refused = (
-        f"json:{out} is an export with text False, not True; export into a new place, or repeat the earlier options\n"
+        f"json:{out} belongs to another export: --text is not set there and set here;"
+        " export into a new place, or repeat the earlier options\n"
     )
     assert (other.status, other.err) == (1, refused)
 

@@ -114,10 +114,10 @@ def test_a_run_that_is_killed_anywhere_goes_on(
     }  # fmt: skip
     again = run_export(spark, export)
     assert (again.rows, again.rounds, again.files) == (0, 0, 0)
-    with pytest.raises(PipelineError, match="is an export with format parquet, not csv"):
+    with pytest.raises(PipelineError, match="belongs to another export: the format is parquet there and csv here;"):
         run_export(spark, Export(export.source, Uri("csv", str(out))))
     options = {**export.options, "isolationLevel": "read_committed"}
-    with pytest.raises(PipelineError, match="is an export with isolationlevel"):
+    with pytest.raises(PipelineError, match="--from-option isolationLevel is not set there and read_committed here;"):
         run_export(spark, replace(export, options=options))
     (out / STATE).unlink()
     with pytest.raises(PipelineError, match="contains files that are not an export"):
@@ -159,26 +159,41 @@ def test_options_that_change_rows_or_columns_belong_to_an_export() -> None:
     ensure_same_export(replace(export, options={"includeHeaders": "False", "splitBytes": "9"}), recorded)
     ensure_same_export(replace(export, sink_options={"SEP": ";"}), recorded)
     for change, message in (
-        ({"options": {"includeMetadata": "TRUE"}}, "includemetadata None, not true"),
-        ({"options": {"wholeSegments": "true"}}, "wholesegments None, not true"),
-        ({"options": {"isolationLevel": "read_committed"}}, "isolationlevel None, not read_committed"),
-        ({"sink_options": {}}, r"to-option \{'sep': ';'\}, not \{\}"),
-        ({"sink_options": {"sep": ";", "nullValue": "TRUE"}}, "to-option .*, not {'nullvalue': 'TRUE', 'sep': ';'}"),
-        ({"where": "offset < 5"}, "where None, not offset < 5"),
+        ({"options": {"includeHeaders": "true"}}, "--no-headers is set there and not set here"),
+        ({"options": {"includemetadata": "TRUE"}}, "--from-option includeMetadata is not set there and true here"),
+        ({"options": {"wholeSegments": "true"}}, "--from-option wholeSegments is not set there and true here"),
+        (
+            {"options": {"kafka.isolation.level": "read_committed"}},
+            "--from-option isolationLevel is not set there and read_committed here",
+        ),
+        ({"sink_options": {}}, "--to-option sep is ; there and not set here"),
+        ({"sink_options": {"sep": ";", "NULLVALUE": "TRUE"}}, "--to-option nullValue is not set there and TRUE here"),
+        ({"where": "offset < 5"}, "--where is not set there and offset < 5 here"),
+        ({"partition_by": ()}, "--partition-by is date there and none here"),
+        (
+            {"source": Uri("log", "http://user:secret@host/log")},
+            "the source is log:/log there and log:http://user@host/log here",
+        ),
+        ({"sink": Uri("json", "/out")}, "the format is csv there and json here"),
     ):
         other: Export = replace(export, **change)  # type: ignore[arg-type]
-        with pytest.raises(PipelineError, match=f"^csv:/out is an export with {message}; export into a new place"):
+        with pytest.raises(PipelineError, match=f":/out belongs to another export: {message}; export into a new place"):
             ensure_same_export(other, recorded)
     of_earlier_version = {name: value for name, value in recorded.items() if name not in ("includemetadata", "table")}
     ensure_same_export(replace(export, options={"includeMetadata": "true"}), of_earlier_version)
     ensure_same_export(export, {**recorded, "includeheaders": "false"})
+    with pytest.raises(PipelineError, match="another export: order is key there and not set here; export into"):
+        ensure_same_export(export, {**recorded, "order": "key"})
 
 
 def test_an_export_of_another_cluster_is_another_export() -> None:
     export = Export(Uri("topic", "a"), Uri("csv", "/out"), cluster_id="A")
     recorded = export_identity(export)
     ensure_same_export(export, recorded)
-    with pytest.raises(PipelineError, match="^csv:/out is an export with cluster A, not B; export into a new place"):
+    message = (
+        "^csv:/out belongs to another export: cluster of the source is A there and B here; export into a new place"
+    )
+    with pytest.raises(PipelineError, match=message):
         ensure_same_export(replace(export, cluster_id="B"), recorded)
     ensure_same_export(replace(export, cluster_id=None), recorded)
     ensure_same_export(export, export_identity(replace(export, cluster_id=None)))
@@ -195,7 +210,7 @@ def test_a_topic_of_the_same_name_in_another_cluster_does_not_continue_an_export
             words = ("export", "topic:t", "--to", f"parquet:{tmp_path}/out", "--engine", engine)
             ran = run_kt(*words, "--bootstrap-server", bootstrap)
         assert ran.status == number, ran
-        assert number == 0 or " is an export with cluster " in ran.err
+        assert number == 0 or " belongs to another export: cluster of the source is " in ran.err
     assert offsets_in_files(tmp_path / "out") == [0]
 
 

@@ -326,7 +326,8 @@ def test_an_export_that_is_killed_anywhere_goes_on_and_adds_what_came_since(tabl
     assert place.kt(*words)[1].splitlines()[-1] == f"{uri}: up to date"
     assert place.rows(uri, "partition, offset") == [*all_rows, [1, 12]]
     refused = place.kt(*words, "--where", "offset > 3", status=1)[1]
-    told = f"{uri} is an export with where None, not offset > 3; export into a new place, or repeat the earlier options"
+    difference = "--where is not set there and offset > 3 here"
+    told = f"{uri} belongs to another export: {difference}; export into a new place, or repeat the earlier options"
     assert refused.splitlines()[-1] == told
 
 

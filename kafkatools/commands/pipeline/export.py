@@ -83,7 +83,7 @@ def export_of(console: Console, args: Args, options: dict[str, str], *, has_tabl
         raise UsageError(f"--round takes a number of offsets above 0, not {args.round}")
     source = job_source.source_of_operand(console, args, args.operand)
     with failures():
-        cluster_id = None if source.cluster is None else cluster_id_of(source.cluster)
+        cluster_id = None if source.cluster is None else cluster_id_of(source.cluster, console.clock)
     headers = {} if args.no_headers else {"includeHeaders": "true"}
     return Export(
         source.uri,

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.offsets import Ranges
-from kafkatools.pipeline.run.identity import normal_options, normal_uri
+from kafkatools.pipeline.run.identity import first_difference, normal_options, normal_uri, without_password
 from kafkatools.pipeline.run.manifest import write_whole
 from kafkatools.pipeline.storage import join, local_path, read_bytes
 from kafkatools.pipeline.uris import Cluster, Uri, path_of
@@ -31,11 +31,16 @@ BY_DATE, BY_TOPIC = "date", "topic"
 LAYOUTS = (BY_DATE, BY_TOPIC)
 DEFAULT_ROUND = 20_000_000
 _VERSION = 1
-_SELECTION_OPTIONS = (
-    "isolationlevel", "kafka.isolation.level", "includeheaders", "includemetadata", "table", "wholesegments", "assign",
-    "subscribe", "subscribepattern",
-)  # fmt: skip
-"""Lower-case names of the source options that determine which records and columns an export has."""
+_SELECTION_OPTIONS = {
+    name.lower(): name
+    for name in (
+        "isolationLevel", "kafka.isolation.level", "includeHeaders", "includeMetadata", "table", "wholeSegments",
+        "assign", "subscribe", "subscribePattern",
+    )
+}  # fmt: skip
+"""The source options that determine which records and columns an export has, by their lower-case names."""
+_COMPARED = frozenset(("source", "cluster", "format", "where", "dialect", "partition_by", "text", "to-option"))
+"""The other names of an export's identity."""
 _FORM_OPTIONS = (
     "charset", "charToEscapeQuoteEscaping", "dateFormat", "delimiter", "emptyValue", "encoding", "escape",
     "escapeQuotes", "header", "ignoreLeadingWhiteSpace", "ignoreNullFields", "ignoreTrailingWhiteSpace", "lineSep",
@@ -97,25 +102,32 @@ def ensure_same_export(export: Export, recorded: Mapping[str, object]) -> None:
     """Raise PipelineError if a recorded identity is that of another export. What it lacks, since an earlier version
     wrote it, is not compared, nor are spellings of one value, nor a cluster without an id."""
     present = export_identity(export)
-    before, now = _normal_identity({**present, **recorded}), _normal_identity(present)
-    for name in dict.fromkeys((*now, *before)):
-        if before.get(name) != now.get(name) and not (name == "cluster" and export.cluster_id is None):
-            raise PipelineError(
-                f"{export.sink} is an export with {name} {before.get(name)}, not {now.get(name)}; export into a new "
-                "place, or repeat the earlier options"
-            )
+    difference = first_difference(_compared({**present, **recorded}), _compared(present))
+    if difference is not None:
+        raise PipelineError(
+            f"{export.sink} belongs to another export: {difference}; export into a new place, or repeat the earlier "
+            "options"
+        )
 
 
-def _normal_identity(content: Mapping[str, Any]) -> dict[str, object]:
-    """Return an identity in the spelling in which it is compared, without defaults."""
-    selection = {name: content[name] for name in _SELECTION_OPTIONS if content[name] is not None}
-    return {
-        **{name: value for name, value in content.items() if name not in _SELECTION_OPTIONS},
-        **{name: value for name, (_, value) in normal_options(selection).items()},
-        "source": normal_uri(content["source"]),
-        "text": content["text"] or content["format"] == "csv",
-        "to-option": {name: value for name, (_, value) in normal_options(content["to-option"]).items()},
-    }
+def _compared(content: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield what is compared of an identity, by the names that users write, without defaults."""
+    yield "the source", without_password(normal_uri(content["source"]))
+    yield "cluster of the source", content.get("cluster")
+    yield "the format", content["format"]
+    yield "--where", content["where"]
+    yield "the --engine of --where", content["where"] and ("local" if content["dialect"] else "spark")
+    yield "--partition-by", ",".join(content["partition_by"]) or "none"
+    yield "--text", "set" if content["text"] or content["format"] == "csv" else None
+    selection = {shown: content[name] for name, shown in _SELECTION_OPTIONS.items() if content[name] is not None}
+    options = normal_options(selection)
+    yield "--no-headers", None if options.pop("includeheaders", None) else "set"
+    for shown, value in options.values():
+        yield f"--from-option {shown}", value
+    for shown, value in normal_options(content["to-option"]).values():
+        yield f"--to-option {shown}", value
+    for name in sorted(content.keys() - _COMPARED - _SELECTION_OPTIONS.keys()):
+        yield name, content[name]  # of a later version
 
 
 def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:

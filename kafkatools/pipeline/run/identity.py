@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
-from kafkatools.core.clock import SystemClock
+from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config import ADMIN
 from kafkatools.core.errors import KafkaError
 from kafkatools.pipeline import storage
@@ -102,11 +102,11 @@ def _cluster_ids(clusters: Iterable[tuple[str, Cluster | None]]) -> dict[str, st
     return ids
 
 
-def cluster_id_of(cluster: Cluster) -> str | None:
+def cluster_id_of(cluster: Cluster, clock: Clock | None = None) -> str | None:
     """Return the id of a cluster. Raises PipelineError if no broker answers."""
     settings = {setting: value for setting, value in cluster.settings.items() if setting in ADMIN}
     try:
-        with AdminClient(cluster.bootstrap, settings, SystemClock()) as admin:
+        with AdminClient(cluster.bootstrap, settings, clock or SystemClock()) as admin:
             return describe_cluster(admin).cluster_id
     except KafkaError as error:
         raise PipelineError(f"{cluster.bootstrap}: {error}") from error
@@ -132,18 +132,19 @@ def _sorted_names(text: str) -> str:
 
 def without_passwords(content: PipelineIdentity) -> PipelineIdentity:
     """Return an identity without the passwords of its URLs."""
-    sources = [{**source, "uri": _without_password(source["uri"])} for source in content["sources"]]
-    sink = {**content["sink"], "uri": _without_password(content["sink"]["uri"])}
+    sources = [{**source, "uri": without_password(source["uri"])} for source in content["sources"]]
+    sink = {**content["sink"], "uri": without_password(content["sink"]["uri"])}
     return {**content, "sources": sources, "sink": sink}
 
 
-def _without_password(uri: str) -> str:
+def without_password(uri: str) -> str:
+    """Return the URI of a source or sink without the passwords of its URLs."""
     return _PASSWORD.sub(r"\1@", uri)
 
 
 def normal_options(options: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return the names and values of options in the spelling in which two runs are compared, by the names in lower
-    case. Defaults and what may be secret are left out. An option goes before its synonym."""
+    case. Defaults and what may be secret are left out. If both an option and its synonym are set, the option counts."""
     found: dict[str, tuple[str, str]] = {}
     for name in sorted(options, key=lambda name: name.lower() in _SYNONYMS):
         shown = _SYNONYMS.get(name.lower(), name)
@@ -191,6 +192,12 @@ def _decoding_content(decoding: Decoding | None) -> dict[str, str | None] | None
 def difference(before: PipelineIdentity, present: PipelineIdentity) -> str | None:
     """Describe the first difference between a recorded identity and the present one; None if there is none. Clusters
     are compared where both identities have them."""
+    return first_difference(_parts(before), _parts(present))
+
+
+def first_difference(before: Iterable[tuple[str, object]], present: Iterable[tuple[str, object]]) -> str | None:
+    """Describe the first difference between recorded values and the present ones; None if there is none. The values
+    have the names that users write, whose case does not count. A cluster without an id is not compared."""
     old, new = _by_name(before), _by_name(present)
     for key in dict.fromkeys((*new, *old)):
         (_, before_value), (_, present_value) = old.get(key, ("", None)), new.get(key, ("", None))
@@ -202,9 +209,9 @@ def difference(before: PipelineIdentity, present: PipelineIdentity) -> str | Non
     return None
 
 
-def _by_name(content: PipelineIdentity) -> dict[str, tuple[str, object]]:
-    """Return the names and values that are compared, by the names in lower case."""
-    return {name.lower(): (name, value) for name, value in _parts(content)}
+def _by_name(values: Iterable[tuple[str, object]]) -> dict[str, tuple[str, object]]:
+    """Return names and values by the names in lower case."""
+    return {name.lower(): (name, value) for name, value in values}
 
 
 def _text(value: object) -> str:
@@ -230,7 +237,7 @@ def _parts(content: PipelineIdentity) -> Iterator[tuple[str, object]]:
     clusters = content.get("clusters", {})
     for source in content["sources"]:
         prefix = "--" if source["name"] == INPUT else f"sources.{source['name']}."
-        yield f"{prefix}from", _without_password(normal_uri(source["uri"]))
+        yield f"{prefix}from", without_password(normal_uri(source["uri"]))
         yield f"cluster of {prefix}from", clusters.get(source["name"])
         for part in ("key", "value"):
             decoding = source[part] or {}
@@ -245,7 +252,7 @@ def _parts(content: PipelineIdentity) -> Iterator[tuple[str, object]]:
     yield "--transform", content["transform"]
     yield "--stream", "set" if content["stream"] else None
     sink = content["sink"]
-    yield "--to", _without_password(normal_uri(sink["uri"]))
+    yield "--to", without_password(normal_uri(sink["uri"]))
     yield "cluster of --to", clusters.get("")
     yield from _options("--to-option ", sink["options"], _ONLY_FORM)
     yield "--partition-by", ",".join(sink["partition_by"]) or None
