@@ -36,6 +36,12 @@ def test_a_negative_number_of_rows_is_refused(words: tuple[str, ...], message: s
     assert message in ran.err
 
 
+def test_a_second_source_that_is_no_topic_is_refused_before_the_first_is_opened(tmp_path: pathlib.Path) -> None:
+    ran = run_kt("diff", f"log:{tmp_path}/absent", "log:b", "--right-bootstrap-server", "127.0.0.1:1")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("--right-bootstrap-server needs a topic as second source, not log:b\n")
+
+
 def test_partitions_without_records_are_counted_as_0(tmp_path: pathlib.Path) -> None:
     for partition in (0, 10, 9):
         (tmp_path / f"t-{partition}").mkdir()
@@ -73,6 +79,25 @@ def test_a_page_that_cannot_be_written_is_named_first(sound: pathlib.Path, tmp_p
     ):
         ran = run_kt("topic-profile", f"log:{sound}", "--out", str(path))
         assert (ran.status, ran.err) == (1, f"Cannot write '{path}': {problem}\n")
+    ran = run_kt("topic-profile", f"log:{sound}", "--out", "")
+    assert (ran.status, ran.err) == (1, "--out is empty: it names the file of the page\n")
+
+
+def test_a_directory_without_permission_is_not_called_read_only(
+    sound: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The superuser may write everywhere, so the answers of the system are changed."""
+    status = os.statvfs(tmp_path)
+    read_only = os.statvfs_result((*status[:8], status.f_flag | os.ST_RDONLY, status.f_namemax))
+    monkeypatch.setattr(os, "access", lambda path, mode: not (mode & os.W_OK and str(path) == str(tmp_path)))
+    words = ("topic-profile", f"log:{sound}", "--out", str(tmp_path / "x.html"))
+    for flags, problem in (
+        (status, "does not permit you to create files"),
+        (read_only, "is on a read-only file system"),
+    ):
+        monkeypatch.setattr(os, "statvfs", lambda path, flags=flags: flags)
+        ran = run_kt(*words)
+        assert (ran.status, ran.err) == (1, f"Cannot write '{tmp_path}/x.html': the directory {tmp_path} {problem}\n")
 
 
 def test_one_partition_is_singular(sound: pathlib.Path) -> None:

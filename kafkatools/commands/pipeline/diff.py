@@ -22,7 +22,8 @@ def run(console: Console, args: Args) -> ExitStatus:
 
     Raises UsageError unless there are two sources.
     """
-    return _compare(console, args, compared_columns(args, "kt pipeline diff"))
+    columns = compared_columns(args, "kt pipeline diff")
+    return _compare(console, args, columns, right_topic(args))
 
 
 def compared_columns(args: Args, command: str) -> tuple[str, ...]:
@@ -34,12 +35,23 @@ def compared_columns(args: Args, command: str) -> tuple[str, ...]:
     columns = tuple(name.strip() for name in args.compare.split(","))
     for name in columns:
         job_source.ensure_one_of("compare", name, _COMPARED)
-    if args.has_option("right-bootstrap-server"):
-        _right_topic(args.operands[1])
     return columns
 
 
-def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStatus:
+def right_topic(args: Args) -> Uri | None:
+    """Return the second source if --right-bootstrap-server names its cluster, else None. Raises UsageError unless it is
+    a topic."""
+    if not args.has_option("right-bootstrap-server"):
+        return None
+    text = args.operands[1]
+    with usage():
+        uri = parse_source(text)
+    if uri.kind != "topic":
+        raise UsageError(f"--right-bootstrap-server needs a topic as second source, not {text}")
+    return uri
+
+
+def _compare(console: Console, args: Args, columns: tuple[str, ...], topic: Uri | None) -> ExitStatus:
     from kafkatools.pipeline.jobs.diff import diff, summary, without_key
 
     needed = dict.fromkeys((*columns, "value", "key", "topic", "partition", "offset", "timestamp"))
@@ -47,7 +59,7 @@ def _compare(console: Console, args: Args, columns: tuple[str, ...]) -> ExitStat
     with job_source.damage_reports() as reports:
         sources = (
             job_source.source_of_operand(console, args, args.operands[0], f"{reports}/left"),
-            right_source(console, args, reports),
+            right_source(console, args, topic, reports),
         )
         with session(console, args) as spark, job_progress(console, spark, "Comparing", reports):
             left, right = (source.table(spark, list(needed), **options) for source in sources)
@@ -87,21 +99,11 @@ def report_without_key(console: Console, left: int, right: int) -> ExitStatus:
     return ExitStatus.FAILED
 
 
-def right_source(console: Console, args: Args, reports: str) -> job_source.JobSource:
-    """Return the second source, whose topic may be in the cluster of --right-bootstrap-server. Raises UsageError."""
-    text = args.operands[1]
-    if not args.has_option("right-bootstrap-server"):
-        return job_source.source_of_operand(console, args, text, f"{reports}/right")
-    uri = _right_topic(text)
-    topics = [name for name in uri.target.split(",") if name]
+def right_source(console: Console, args: Args, topic: Uri | None, reports: str) -> job_source.JobSource:
+    """Return the second source: `topic` in the cluster of --right-bootstrap-server, or the second operand if None.
+    Raises UsageError."""
+    if topic is None:
+        return job_source.source_of_operand(console, args, args.operands[1], f"{reports}/right")
+    topics = [name for name in topic.target.split(",") if name]
     cluster = other_cluster(console, args, args.right_bootstrap_server, args.right_command_config, *topics)
-    return job_source.new_source(console, args, uri, cluster, f"{reports}/right")
-
-
-def _right_topic(text: str) -> Uri:
-    """Return the second source if it is a topic. Raises UsageError."""
-    with usage():
-        uri = parse_source(text)
-    if uri.kind != "topic":
-        raise UsageError(f"--right-bootstrap-server needs a topic as second source, not {text}")
-    return uri
+    return job_source.new_source(console, args, topic, cluster, f"{reports}/right")

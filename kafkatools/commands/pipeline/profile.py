@@ -48,12 +48,16 @@ def ensure_options(args: Args) -> None:
     job_source.ensure_at_least("top", args.top, 0)
     path = args.out
     directory = os.path.dirname(os.path.abspath(path))
-    if not path or os.path.isdir(path):
+    if not path:
+        raise CommandError("--out is empty: it names the file of the page")
+    if os.path.isdir(path):
         raise CommandError(f"Cannot write '{path}': --out names the file of the page, not a directory")
     if not os.path.isdir(directory):
         raise CommandError(f"Cannot write '{path}': the directory {directory} does not exist")
     if not os.access(directory, os.W_OK):
-        raise CommandError(f"Cannot write '{path}': the directory {directory} is read-only")
+        is_read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+        problem = "is on a read-only file system" if is_read_only else "does not permit you to create files"
+        raise CommandError(f"Cannot write '{path}': the directory {directory} {problem}")
 
 
 def write_page(console: Console, args: Args, profile: Profile, status: ExitStatus) -> ExitStatus:

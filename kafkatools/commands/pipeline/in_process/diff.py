@@ -12,11 +12,18 @@ from kafkatools.options import Args
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt diff: print the differences, then their number. Returns FINDINGS for a difference or a damaged range,
     else FAILED if records without a key were left out. Raises UsageError, CommandError."""
-    from kafkatools.commands.pipeline.diff import compared_columns, print_summary, report_without_key, right_source
+    from kafkatools.commands.pipeline.diff import (
+        compared_columns,
+        print_summary,
+        report_without_key,
+        right_source,
+        right_topic,
+    )
     from kafkatools.commands.pipeline.job_source import print_damages, print_rows, source_of_operand
 
     columns = compared_columns(args, "kt diff")
-    sources = (source_of_operand(console, args, args.operands[0]), right_source(console, args, ""))
+    topic = right_topic(args)
+    sources = (source_of_operand(console, args, args.operands[0]), right_source(console, args, topic, ""))
     with missing_packages():
         from kafkatools.pipeline.jobs.in_process.diff import Difference
         from kafkatools.pipeline.jobs.in_process.tables import connection
