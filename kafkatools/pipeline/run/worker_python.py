@@ -58,10 +58,17 @@ def _directory(module: ModuleType, spark_home: str | None) -> str:
 
 
 def _is_own(spark_home: str | None) -> bool:
+    """Return whether this process has the PySpark of SPARK_HOME: the package itself, which pip installs with Spark, or
+    the one in `python`, a directory or the archive in its `lib`. The version of another one below SPARK_HOME may
+    differ."""
     import pyspark
 
+    if spark_home is None:
+        return True
     own = os.path.realpath(os.path.dirname(os.path.abspath(str(pyspark.__file__))))
-    return spark_home is None or f"{own}/".startswith(f"{os.path.realpath(spark_home)}/")
+    home = os.path.realpath(spark_home)
+    modules = os.path.join(home, "python")
+    return own == home or os.path.dirname(own) in (modules, os.path.join(modules, "lib", "pyspark.zip"))
 
 
 def _script(places: list[str]) -> str:

@@ -60,6 +60,28 @@ def test_another_installation_of_spark_runs_python_directly(tmp_path: pathlib.Pa
     assert worker_python.worker_python(str(tmp_path)) == sys.executable
 
 
+@pytest.mark.parametrize(
+    ("place", "is_own"),
+    [
+        ("pyspark", False),
+        ("spark/python/pyspark", True),
+        ("spark/python/lib/pyspark.zip/pyspark", True),
+        ("spark", True),
+        ("spark/venv/lib/python3.13/site-packages/pyspark", False),
+        ("spark/python/venv/pyspark", False),
+        ("spark-other/python/pyspark", False),
+    ],
+)
+def test_the_pyspark_of_another_environment_below_spark_home_is_not_the_one_of_spark(
+    place: str, is_own: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark.__file__", str(tmp_path / place / "__init__.py"))
+    (tmp_path / "link").symlink_to(tmp_path / "spark")
+    for home in ("spark", "link"):
+        assert worker_python._is_own(str(tmp_path / home)) == is_own
+    assert worker_python._is_own(None)
+
+
 def test_a_program_of_spark_submit_has_workers_with_the_modules_beside_the_archives(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
