@@ -304,7 +304,7 @@ def columns_schema(columns: frozenset[str]) -> StructType:
     return StructType([field for field in spark_schema(True, True) if field.name in (columns or {"partition"})])
 
 
-_SHARING = re.compile(r"\b(union|with)\b", re.IGNORECASE)
+_UNION_OR_WITH = re.compile(r"\b(union|with)\b", re.IGNORECASE)
 _ONLY_WHERE = ("subscribe", "subscribepattern", "assign", *ISOLATION_OPTIONS)
 
 
@@ -335,9 +335,9 @@ def _decode(opening: Opening, source: Source, table: DataFrame) -> Table:
 
 
 def _may_share_sources(pipeline: Pipeline) -> bool:
-    """Return whether Spark may use one source of a stream for several uses of a table: in a union, and for a named
-    query. Its progress then adds up their rows."""
-    return pipeline.is_streaming and (pipeline.transform is not None or bool(_SHARING.search(pipeline.sql or "")))
+    """Return whether the query of a stream has a UNION or WITH, for which Spark may share a source: its progress then
+    adds up the rows of all uses. The query of a function is unknown and counts as one of these."""
+    return pipeline.is_streaming and (pipeline.transform is not None or bool(_UNION_OR_WITH.search(pipeline.sql or "")))
 
 
 def _plan(opening: Opening, source: Source, part: str, how: Decoding) -> decoding.Plan:
