@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from benchmarks.measure import ROUNDS, processor_seconds, report
@@ -28,14 +29,15 @@ _QUERIES = 3
 _TO_FIRST_ROW_S = 6.0
 _FIRST_TO_NEXT = 2.0
 _JOB = """
-import json, sys, time
+import json, os, sys
 from kafkatools.pipeline.run.session import open_session
 
 def tell(name):
     print(f"reached {name}", flush=True)
-    time.sleep(0.5)  # while the benchmark looks at the processor time
+    os.read(turns, 1)  # until the benchmark has read the processor time
 
 form, options, queries = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+turns = os.open(sys.argv[4], os.O_RDONLY)
 spark = open_session("start", "local[2]")
 tell("session")
 for number in range(queries):
@@ -76,7 +78,8 @@ def main() -> None:
                 for program, command in _programs(home / "job.py").items():
                     for source, (form, given) in sources.items():
                         words = [*command, form, json.dumps(given), str(_QUERIES)]
-                        _tell(f"{program}, {source}{classes}", [_run(words, environ) for _ in range(ROUNDS)])
+                        runs = [_run(words, environ, home) for _ in range(ROUNDS)]
+                        _tell(f"{program}, {source}{classes}", runs)
 
 
 def _programs(job: pathlib.Path) -> dict[str, list[str]]:
@@ -86,21 +89,38 @@ def _programs(job: pathlib.Path) -> dict[str, list[str]]:
     return {"python": [sys.executable, str(job)], "spark-submit": [str(submit), "--master", "local[2]", str(job)]}
 
 
-def _run(command: list[str], environ: Mapping[str, str]) -> list[Moment]:
-    """Run the program once; returns its session and its queries."""
+def _run(command: list[str], environ: Mapping[str, str], home: pathlib.Path) -> list[Moment]:
+    """Run the program once; returns its session and its queries. At each moment it waits for a byte of a named pipe in
+    `home`, since spark-submit does not hand on its stdin."""
     moments = []
-    began, used = time.perf_counter(), processor_seconds()
-    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("reached "):
-                now, total = time.perf_counter(), processor_seconds()
-                moments.append(Moment(now - began, total - used))
-                time.sleep(0.4)
-                began, used = time.perf_counter(), processor_seconds()
-        if process.wait() or len(moments) != 1 + _QUERIES:
-            raise SystemExit(f"benchmark: {command[0]} ended with {process.returncode}: {process.stderr.read()[-800:]}")
+    with _named_pipe(home / "turns") as turns, tempfile.TemporaryFile() as errors:
+        words = [*command, str(home / "turns")]
+        began, used = time.perf_counter(), processor_seconds()
+        with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("reached "):
+                    now, total = time.perf_counter(), processor_seconds()
+                    moments.append(Moment(now - began, total - used))
+                    began, used = time.perf_counter(), processor_seconds()
+                    os.write(turns, b"\n")
+        if process.returncode or len(moments) != 1 + _QUERIES:
+            errors.seek(0)
+            told = errors.read().decode(errors="replace")
+            raise SystemExit(f"benchmark: {command[0]} ended with {process.returncode}: {told[-800:]}")
     return moments
+
+
+@contextmanager
+def _named_pipe(path: pathlib.Path) -> Iterator[int]:
+    """Create a named pipe and open it, to write and to read, so that neither end waits for the other."""
+    os.mkfifo(path)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+        path.unlink()
 
 
 def _tell(name: str, runs: list[list[Moment]]) -> None:
