@@ -22,7 +22,7 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import delete_records, delete_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.recorded_stream import _read_source
+from kafkatools.pipeline.run.recorded_stream import _CommittedBatches, _read_source
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.spec import Source
 from kafkatools.pipeline.sources.live.options import read_options
@@ -180,7 +180,8 @@ def test_rows_before_lost_offsets_are_read_and_counted(broker: str, topic: str, 
 
 def test_offsets_that_a_topic_has_no_more_are_not_counted_for_the_manifest_of_a_stream(broker: str, topic: str) -> None:
     source = Source("input", Uri("topic", topic), cluster=Cluster(broker, {}))
-    found, reason = _read_source(None, source, "", {topic: {"0": 5}}, {topic: {"0": 25}}, {})  # type: ignore[arg-type]
+    committed = _CommittedBatches(0, {"input": {topic: {"0": 5}}}, {"input": {topic: {"0": 25}}})
+    found, reason = _read_source(None, source, "", committed, {})  # type: ignore[arg-type]
     assert reason == f"offsets 5 to 24 of {topic}-0 are needed, and the log has 0 to 20"
     (row,) = found.partitions
     assert (found.records, row["start_offset"], row["end_offset"], row["records"]) == (None, 5, 25, None)
