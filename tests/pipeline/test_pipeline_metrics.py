@@ -82,7 +82,7 @@ _PROGRAM = textwrap.dedent("""
 def entries_of(log: pathlib.Path, out: pathlib.Path, *conf: str) -> list[dict[str, Any]]:
     program = [sys.executable, "-c", _PROGRAM, str(log), str(out), *conf]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    ran = subprocess.run(program, capture_output=True, check=False, env=environ)
+    ran = subprocess.run(program, capture_output=True, check=False, env=environ, cwd=out.parent)
     assert ran.returncode == 0, ran.stderr.decode()[-4000:]
     found: list[dict[str, Any]] = json.loads(ran.stdout.splitlines()[-1])
     return found
