@@ -25,7 +25,7 @@ KERNELS := tests/unit/core tests/unit/tools/search $(wildcard tests/cli/test_dum
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-histories test-kills test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation coverage clean programs tools kerberos setup install-check lock
+.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-histories test-kills test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation coverage clean programs tools kerberos official-spark setup install-check lock
 
 setup: $(STAMP)
 
@@ -69,7 +69,11 @@ programs:
 	@sh .ci/ensure-tools
 
 tools: $(STAMP) programs
-	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs && ../$(BIN)/python -m support.official_spark
+	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs
+
+# Spark 4.0.0 with its connector, the packages of tables, and an archive of the classes that sessions load: none of it is for the small stage.
+official-spark: $(STAMP) programs
+	@cd tests && ../$(BIN)/python -m support.official_spark
 
 # The tests with a Kerberos server are in the large stage. gssapi is compiled here; optimizing it takes a minute of processor time.
 kerberos: $(STAMP) programs
@@ -93,11 +97,11 @@ test:
 test-small: setup tools
 	$(BIN)/python .ci/pytest $(call SHARES,$(WORKERS)) $(SMALL) $(PYTEST_ARGS)
 
-test-large: setup tools kerberos
+test-large: setup tools kerberos official-spark
 	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(LARGE) $(PYTEST_ARGS)
 
 # Histories and kills wait for sessions and elections most of the time: two tests at once, never two of one kind.
-test-alone: setup tools
+test-alone: setup tools official-spark
 	$(MAKE) -j 2 test-histories test-kills
 
 test-histories: setup tools
@@ -231,12 +235,12 @@ mutation: setup
 COVERAGE_STAGES ?= test-small test-pure test-large
 coverage: $(VENV)/.created
 	rm -rf build/coverage
-	$(MAKE) $(NEWEST) setup tools kerberos
+	$(MAKE) $(NEWEST) setup tools kerberos official-spark
 	-COVERAGE_PROCESS_START="$(CURDIR)/pyproject.toml" COVERAGE_CORE=$(if $(filter true,$(KT_COVERAGE_BRANCHES)),ctrace,sysmon) \
 		$(MAKE) -k $(NEWEST) $(COVERAGE_STAGES) PYTEST_ARGS="$(PYTEST_ARGS) -o timeout=900"
 	"$$(sh .ci/venv-for newest $(VENV))"/bin/python .ci/coverage
 
-bench: $(STAMP) tools
+bench: $(STAMP) tools official-spark
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean:
