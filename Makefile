@@ -101,7 +101,7 @@ test-large: setup tools kerberos official-spark
 	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(LARGE) $(PYTEST_ARGS)
 
 # Histories and kills wait for sessions and elections most of the time: two tests at once, never two of one kind.
-test-alone: setup tools official-spark
+test-alone: setup tools
 	$(MAKE) -j 2 test-histories test-kills
 
 test-histories: setup tools

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 
-def parse_json(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError, also for JSON that is nested too deeply; its subclass json.JSONDecodeError has the
-    position."""
+def parse_json(text: str | bytes, **options: Any) -> Any:
+    """Parse JSON with the options of json.loads. Raises ValueError, also for JSON that is nested too deeply; its
+    subclass json.JSONDecodeError has the position."""
     try:
-        return json.loads(text)
+        return json.loads(text, **options)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.pipeline.decoding import avro, protobuf
 from kafkatools.pipeline.decoding.values import ValueDecoder
 from kafkatools.pipeline.errors import PipelineError, schema_failures
@@ -209,8 +210,8 @@ def _objects(values: Sequence[bytes]) -> Iterator[str]:
     for value in values:
         try:
             text = value.decode("utf-8")
-            is_object = isinstance(json.loads(text), dict)
-        except (ValueError, RecursionError):
+            is_object = isinstance(parse_json(text), dict)
+        except ValueError:
             continue
         remaining_bytes -= len(value)
         if remaining_bytes < 0:

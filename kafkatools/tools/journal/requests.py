@@ -280,8 +280,8 @@ def _more_partitions(reading: Reading, fields: Fields) -> Changes:
     ]
 
 
-def _topic_errors(parts: str) -> Callable[[Entity], Errors]:
-    return lambda response: {(result.name,): error_in(result) for result in getattr(response, parts)}
+def _topic_errors(parts: str, name: str = "name") -> Callable[[Entity], Errors]:
+    return lambda response: {(getattr(result, name),): error_in(result) for result in getattr(response, parts)}
 
 
 def _deleted_records(reading: Reading, fields: Fields) -> Changes:
@@ -442,10 +442,6 @@ def _unread_offsets(group: str, topics: set[str] | None, reason: str) -> Changes
     return [Change("start-offsets", {"group": group, "topic": topic}, "", None, None, reason) for topic in topics]
 
 
-def _share_topic_errors(response: Entity) -> Errors:
-    return {(topic.topic_name,): error_in(topic) for topic in response.responses}
-
-
 # -- the cluster --
 
 
@@ -505,13 +501,13 @@ def _aborted(reading: Reading, fields: Fields) -> Changes:
     ]
 
 
-def _aborted_outcomes(changes: Changes, response: Entity) -> list[Outcome]:
+def _marker_errors(response: Entity) -> Errors:
     errors: dict[tuple[object, ...], KafkaError | None] = {}
     for marker in response.markers:
         for topic in marker.topics:
             key = (marker.producer_id, topic.name)
             errors[key] = errors.get(key) or first_error(topic.partitions)
-    return [outcome_of(errors.get((change.target["producer_id"], change.target["topic"]))) for change in changes]
+    return errors
 
 
 _ENDED = "an ended transaction cannot be continued"
@@ -537,14 +533,16 @@ APIS: Mapping[int, Api] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Api(
         _altered_share_offsets, _unless_refused(_partition_errors("responses", "topic_name"), "topic", "partition")
     ),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Api(_deleted_share_offsets, _unless_refused(_share_topic_errors, "topic")),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Api(
+        _deleted_share_offsets, _unless_refused(_topic_errors("responses", "topic_name"), "topic")
+    ),
     ApiKey.DELETE_GROUPS: Api(
         _deleted_groups,
         _by_target(lambda response: {(part.group_id,): error_in(part) for part in response.results}, "group"),
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Api(_each(_credential_changes), _by_target(_credential_errors, "user")),
     ApiKey.UPDATE_FEATURES: Api(_each(_feature_changes), _unless_refused(_feature_errors, "feature")),
-    ApiKey.WRITE_TXN_MARKERS: Api(_each(_aborted), _aborted_outcomes),
+    ApiKey.WRITE_TXN_MARKERS: Api(_each(_aborted), _by_target(_marker_errors, "producer_id", "topic")),
     ApiKey.INIT_PRODUCER_ID: Api(_single("transaction", _ENDED, transactional_id="transactional_id"), _of_response),
     ApiKey.END_TXN: Api(_single("transaction", _ENDED, transactional_id="transactional_id"), _of_response),
     ApiKey.UNREGISTER_BROKER: Api(

@@ -17,6 +17,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cache, partial
 from typing import Any
 
+from kafkatools.core import json_texts
 from kafkatools.tools.lines.json_records import bytes_of_json
 from kafkatools.tools.schemas.avro_program import resolve
 from kafkatools.tools.schemas.avro_schema import AvroSchema, Schema, ensure_installed
@@ -140,10 +141,10 @@ def _no_writer(value: object, out: bytearray) -> None:
 def parse_json(text: bytes, **options: Any) -> Any:
     """Parse JSON text. Raises InvalidValue."""
     try:
-        return json.loads(text, **options)
+        return json_texts.parse_json(text, **options)
     except json.JSONDecodeError as error:
         raise InvalidValue(f"not JSON: {error.msg} at column {error.colno}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidValue(f"not JSON: {error}") from None
 
 

@@ -6,6 +6,7 @@ import os
 import re
 
 from kafkatools.core.log.dump.damage import Damage
+from kafkatools.java_numbers import java_long
 
 LOG = ".log"
 SNAPSHOT = ".checkpoint"
@@ -16,7 +17,6 @@ TRANSACTION_INDEX = ".txnindex"
 KINDS = (LOG, SNAPSHOT, OFFSET_INDEX, TIME_INDEX, PRODUCER_SNAPSHOT, TRANSACTION_INDEX)
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 
-_JAVA_LONG = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(\.deleted|\.part)?", re.ASCII)
 
 
@@ -30,10 +30,11 @@ def kind_of(path: str) -> str | None:
 def base_offset_of(path: str) -> int:
     """Return the offset that begins a file's name. Raises Damage when it is not a number."""
     name = os.path.basename(path).split(".")[0]
-    if not _JAVA_LONG.fullmatch(name) or not -(1 << 63) <= int(name) < 1 << 63:
+    try:
+        return java_long(name)
+    except ValueError:
         advice = "the name of a segment or index begins with its base offset, such as 00000000000000000000.log"
-        raise Damage(f'For input string: "{name}"; {advice}')
-    return int(name)
+        raise Damage(f'For input string: "{name}"; {advice}') from None
 
 
 def snapshot_id_of(path: str) -> tuple[int, int] | None:

@@ -6,10 +6,10 @@ change its surroundings. JSON keeps the text of numbers, equal names and escapes
 
 from __future__ import annotations
 
-import json
 import re
 
 from kafkatools.core.control_characters import visible_text
+from kafkatools.core.json_texts import parse_json
 
 _MOST_JSON_BYTES = 1 << 20
 _MOST_DEPTH = 100
@@ -46,9 +46,9 @@ def _pretty(text: str) -> str | None:
     if text[:1] not in _JSON_STARTS:
         return None
     try:
-        node = json.loads(text, parse_int=str, parse_float=str)
+        node = parse_json(text, parse_int=str, parse_float=str)
         return _indented(text) if isinstance(node, (dict, list)) else None
-    except (ValueError, RecursionError):  # versions of Python differ in the nesting that they parse
+    except ValueError:  # versions of Python differ in the nesting that they parse
         return None
 
 
