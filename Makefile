@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 ALL_EXTRAS := avro,clients,connect,demo,dev,keyring,msk,protobuf,schemas,spark,sql
 EXTRAS ?= $(ALL_EXTRAS)
 # The versions and hashes of everything that these extras need, for Python 3.11 and later: `make lock` makes them anew.
-LOCK = $(if $(filter $(ALL_EXTRAS),$(EXTRAS)),.ci/lock/all.txt,$(if $(filter dev,$(EXTRAS)),.ci/lock/dev.txt))
+KERNEL_EXTRAS := avro,dev,sql
+LOCK = $(if $(filter $(ALL_EXTRAS),$(EXTRAS)),.ci/lock/all.txt,$(if $(filter $(KERNEL_EXTRAS),$(EXTRAS)),.ci/lock/kernels.txt))
 WORKERS ?= 5
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are dealt in equal parts, and a worker that has ended takes over
 # from others; those that share a cluster or a Spark session stay together; times and kills want the machine for themselves. tests/architecture belongs to `make lint`.
@@ -118,15 +119,15 @@ test-pure: $(STAMP)
 test-pythons: test-oldest test-newest
 
 setup-oldest:
-	KT_PURE_PYTHON=1 $(MAKE) setup PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$(sh .ci/venv-for oldest $(VENV))" EXTRAS=dev
+	KT_PURE_PYTHON=1 $(MAKE) setup PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$(sh .ci/venv-for oldest $(VENV))" EXTRAS=$(KERNEL_EXTRAS)
 
 test-oldest: setup
-	KT_PURE_PYTHON=1 $(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$(sh .ci/venv-for oldest $(VENV))" EXTRAS=dev
+	KT_PURE_PYTHON=1 $(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$(sh .ci/venv-for oldest $(VENV))" EXTRAS=$(KERNEL_EXTRAS)
 
 # The requirements of the environments for the oldest and the newest Python, except of $(VENV).
 dependencies-others: $(VENV)/.created
 	oldest="$$(sh .ci/venv-for oldest $(VENV))"; [ "$$oldest" = "$(VENV)" ] || \
-		$(MAKE) dependencies PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$oldest" EXTRAS=dev
+		$(MAKE) dependencies PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$oldest" EXTRAS=$(KERNEL_EXTRAS)
 	newest="$$(sh .ci/venv-for newest $(VENV))"; [ "$$newest" = "$(VENV)" ] || \
 		$(MAKE) dependencies PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$newest"
 
@@ -195,7 +196,7 @@ crash: $(STAMP)
 # everything gets its newest version.
 lock: .venv-release/.installed
 	.venv-release/bin/python .ci/requirements $(ALL_EXTRAS) | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/all.txt -
-	.venv-release/bin/python .ci/requirements dev | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o .ci/lock/dev.txt -
+	.venv-release/bin/python .ci/requirements $(KERNEL_EXTRAS) | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o .ci/lock/kernels.txt -
 	.venv-release/bin/python .ci/requirements --only release | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/release.txt -
 	.venv-release/bin/python .ci/requirements "" | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o packaging/homebrew/requirements.txt -
 
