@@ -248,6 +248,21 @@ def test_a_controller_that_is_behind(cluster: EmbeddedCluster, monkeypatch: pyte
     assert any("2 of 3 voters are current" in text for text in verdict["evidence"])
 
 
+@pytest.mark.slow
+def test_a_controller_that_is_dead_since_before_the_election(cluster: EmbeddedCluster) -> None:
+    with AdminClient(cluster.bootstrap, {}, SystemClock()) as admin:
+        dead = describe_metadata_quorum(admin).leader_id
+    cluster.kill(dead)
+    with AdminClient(cluster.bootstrap, {}, SystemClock()) as admin:
+        eventually(lambda: describe_metadata_quorum(admin).leader_id not in (dead, -1), 60)
+        active = describe_metadata_quorum(admin).leader_id
+    verdict = only_cause(cluster.bootstrap)
+    assert verdict["cause"] in ("broker-silent", "broker-offline")
+    (line,) = (text for text in verdict["evidence"] if "Voter " in text)
+    assert f"Voter {dead} of the controller quorum has not fetched since controller {active} became active" in line
+    assert "2 of 3 voters are current" in line
+
+
 def behind_ms(admin: AdminClient, voter: int) -> int:
     """How long ago a voter was caught up, by the leader's clock."""
     quorum = describe_metadata_quorum(admin)

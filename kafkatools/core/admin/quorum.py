@@ -18,7 +18,7 @@ QUORUM_FIELDS = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"par
 
 
 class QuorumReplica(NamedTuple):
-    """A voter or observer of the quorum; `directory_id` None and timestamps (ms) -1 where unknown."""
+    """A voter or observer of the quorum; `directory_id` None, offset and timestamps (ms) -1 where unknown."""
 
     id: int
     directory_id: uuid.UUID | None
@@ -44,6 +44,19 @@ class MetadataQuorum(NamedTuple):
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
     endpoints: Mapping[int, tuple[Endpoint, ...]]
+
+    @property
+    def late_voters(self) -> tuple[QuorumReplica, ...]:
+        """The voters that have not fetched from this leader since it was elected; none before Kafka 3.3, which reports
+        no times."""
+        timed = any(voter.id == self.leader_id and voter.last_fetch_timestamp >= 0 for voter in self.voters)
+        late = (voter for voter in self.voters if voter.id != self.leader_id and voter.last_fetch_timestamp < 0)
+        return tuple(late) if timed else ()
+
+    def lag(self, replica: QuorumReplica) -> int | None:
+        """Return the replica's distance to the end of the furthest voter's log, None if its own end is unknown."""
+        end = max((voter.log_end_offset for voter in self.voters), default=0)
+        return max(0, end - replica.log_end_offset) if replica.log_end_offset >= 0 else None
 
 
 def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:

@@ -178,21 +178,21 @@ def voter_behind(obs: Observations) -> Iterator[Finding]:
         return
     # The leader's own time stamp is its present: so clocks of this machine and of the brokers may differ.
     now_ms = max((voter.last_caught_up_timestamp for voter in quorum.voters if voter.id == quorum.leader_id), default=0)
-    behind_ms = {
-        voter.id: now_ms - voter.last_caught_up_timestamp
-        for voter in quorum.voters
-        if voter.id != quorum.leader_id and voter.last_caught_up_timestamp > 0
-    }
-    current = sum(behind_ms.get(voter.id, 0) < _BEHIND_MS for voter in quorum.voters)
+    late, sentences = quorum.late_voters, {}
     for voter in quorum.voters:
-        since_ms = behind_ms.get(voter.id, 0)
-        is_other = obs.subject.kind == BROKER and obs.subject.name != str(voter.id)
-        if since_ms < _BEHIND_MS or is_other:
+        behind_ms = now_ms - voter.last_caught_up_timestamp if voter.last_caught_up_timestamp > 0 else 0
+        if voter in late:
+            sentences[voter] = f"has not fetched since controller {quorum.leader_id} became active"
+        elif voter.id != quorum.leader_id and behind_ms >= _BEHIND_MS:
+            sentences[voter] = f"has not caught up for {duration(behind_ms)}"
+    for voter, sentence in sentences.items():
+        if obs.subject.kind == BROKER and obs.subject.name != str(voter.id):
             continue
+        end = "is unknown" if voter.log_end_offset < 0 else f"is offset {voter.log_end_offset:,}"
         yield Finding(
-            f"Voter {voter.id} of the controller quorum has not caught up for {duration(since_ms)}: {current} of "
+            f"Voter {voter.id} of the controller quorum {sentence}: {len(quorum.voters) - len(sentences)} of "
             f"{len(quorum.voters)} voters are current",
-            (f"Its log ends at offset {voter.log_end_offset:,}, the high watermark is {quorum.high_watermark:,}",),
+            (f"The end of its log {end}, the high watermark is {quorum.high_watermark:,}",),
             ("metadata-quorum", "describe", "--replication", "--human-readable"),
             places(("broker", voter.id), ("cluster", "")),
         )

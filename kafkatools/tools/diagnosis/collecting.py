@@ -41,7 +41,9 @@ from kafkatools.tools.monitor.view import NO_BROKER, ClusterView, Problem
 TIMEOUT_MS = 5000
 """How long a source waits for a broker or a coordinator."""
 LATE_MS = 2500
-"""How much longer than a snapshot the controller may take before it counts as missing."""
+"""How much longer than a snapshot the controller may take before it counts as missing, and
+a voter to fetch from a new one."""
+_VOTERS_PAUSE_MS = 250
 MAX_BATCHES = 20
 """The number of partitions whose next batch is read: those with the largest lag. Of partitions that the group did not
 commit since the first snapshot, as many more."""
@@ -71,7 +73,7 @@ class Collecting(Closing):
         broker describes the cluster, CommandError for a subject that does not exist."""
         self._unknown = []
         collector = self._collector or self._prepare()
-        view = self._with_late_quorum(collector.collect())
+        view = self._with_late_voters(self._with_late_quorum(collector.collect()))
         if self._subject.kind == BROKER:
             _ensure_broker(view, int(self._subject.name))
         with_groups = self._subject.kind in (CLUSTER, GROUP)
@@ -117,6 +119,20 @@ class Collecting(Closing):
                 problems = tuple(problem for problem in view.problems if problem.what != "quorum")
                 return view._replace(controller=quorum.leader_id, quorum=quorum, problems=problems)
         return view
+
+    def _with_late_voters(self, view: ClusterView) -> ClusterView:
+        """Return the view with a quorum whose voters had time to fetch from a leader that was elected just now. Voters
+        that are down never do."""
+        quorum = view.quorum
+        if quorum is None or self._subject.kind not in (CLUSTER, BROKER):
+            return view
+        responding = [broker.id for broker in view.brokers if broker.is_responding]
+        with self._connect() as admin, suppress(KafkaError):
+            deadline_ms = admin.deadline_ms(LATE_MS)
+            while quorum.late_voters and (left_ms := deadline_ms - admin.clock.now_ms()) > 0:
+                admin.clock.sleep_ms(_VOTERS_PAUSE_MS)
+                quorum = sources.late_quorum(admin, responding, left_ms) or quorum
+        return view._replace(controller=quorum.leader_id, quorum=quorum)
 
     def _prepare(self) -> ClusterCollector:
         """Look the subject up and open the collector. Raises CommandError, KafkaError."""

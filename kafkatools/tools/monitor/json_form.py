@@ -125,7 +125,6 @@ def quorum_json(quorum: MetadataQuorum | None) -> dict[str, Any] | None:
     """Return the controller quorum, None when there is none or it is unknown."""
     if quorum is None:
         return None
-    end = max((replica.log_end_offset for replica in quorum.voters), default=0)
     return {
         "leader": quorum.leader_id,
         "epoch": quorum.leader_epoch,
@@ -134,8 +133,8 @@ def quorum_json(quorum: MetadataQuorum | None) -> dict[str, Any] | None:
             {
                 "id": replica.id,
                 "voter": is_voter,
-                "log_end_offset": replica.log_end_offset,
-                "lag": max(0, end - replica.log_end_offset),
+                "log_end_offset": replica.log_end_offset if replica.log_end_offset >= 0 else None,
+                "lag": quorum.lag(replica),
                 "caught_up_time": replica.last_caught_up_timestamp if replica.last_caught_up_timestamp >= 0 else None,
             }
             for replicas, is_voter in ((quorum.voters, True), (quorum.observers, False))

@@ -204,6 +204,20 @@ def test_a_group_of_which_nothing_is_known_is_shown_so() -> None:
     assert not [name for name, _ in samples(metrics(board_of(view))) if name.startswith("kafka_consumergroup")]
 
 
+def test_the_log_of_a_voter_that_never_fetched_is_unknown() -> None:
+    leader, late = QuorumReplica(1, None, 90, TIME_MS, TIME_MS), QuorumReplica(2, None, -1)
+    quorum = MetadataQuorum(1, 4, 88, (leader, late), (), {})
+    assert quorum.late_voters == (late,)
+    assert [quorum.lag(leader), quorum.lag(late)] == [0, None]
+    view = well_view()._replace(quorum=quorum)
+    (table,) = tables(view, ("quorum",), False, [])
+    assert table.rows[1].cells == ("2", "follower", "?", "?", "-")
+    found = samples(metrics(board_of(view)))
+    assert [key for key in found if key[0] == "kt_quorum_voter_lag"] == [("kt_quorum_voter_lag", labels(voter=1))]
+    # Kafka before 3.3 reports no times.
+    assert quorum._replace(voters=(QuorumReplica(1, None, 90), late)).late_voters == ()
+
+
 def test_unwell_says_what_is_wrong() -> None:
     assert what_is_wrong(ill_view()) == [
         "1 broker fenced",

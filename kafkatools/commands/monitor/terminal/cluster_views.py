@@ -173,21 +173,24 @@ BROKERS = View(
 
 
 class _Voter(NamedTuple):
-    """A replica of the metadata log; `lag` is counted from the end of the furthest voter."""
+    """A replica of the metadata log; `lag` is counted from the end of the furthest voter, None if unknown."""
 
     replica: QuorumReplica
     role: str
-    lag: int
+    lag: int | None
+
+    @property
+    def end(self) -> int | None:
+        return self.replica.log_end_offset if self.replica.log_end_offset >= 0 else None
 
 
 def _quorum(model: Model, target: Target) -> list[_Voter]:
     quorum = model.view.quorum
     if quorum is None:
         return []
-    end = max((replica.log_end_offset for replica in quorum.voters), default=0)
     voters = [(replica, "leader" if replica.id == quorum.leader_id else "follower") for replica in quorum.voters]
     replicas = [*voters, *((replica, "observer") for replica in quorum.observers)]
-    return [_Voter(replica, role, max(0, end - replica.log_end_offset)) for replica, role in replicas]
+    return [_Voter(replica, role, quorum.lag(replica)) for replica, role in replicas]
 
 
 def _caught_up(model: Model, voter: _Voter) -> Cell:
@@ -202,7 +205,7 @@ QUORUM = View(
     (
         Column("ID", lambda model, voter: Cell(str(voter.replica.id), voter.replica.id)),
         Column("Role", lambda model, voter: c.text(voter.role), is_number=False),
-        Column("Log end", lambda model, voter: c.number(voter.replica.log_end_offset), "of the metadata log"),
+        Column("Log end", lambda model, voter: c.number(voter.end), "of the metadata log"),
         Column("Lag", lambda model, voter: c.number(voter.lag), "records behind the furthest voter"),
         Column("Caught up ago", _caught_up, "since it had all records"),
     ),

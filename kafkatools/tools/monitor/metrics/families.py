@@ -133,8 +133,8 @@ def _log_dirs(field: str) -> Callable[[ClusterView], Samples]:
 
 def _voters(view: ClusterView) -> Samples:
     quorum = view.quorum
-    end = 0 if quorum is None else max((voter.log_end_offset for voter in quorum.voters), default=0)
-    return [((voter.id,), max(0, end - voter.log_end_offset)) for voter in (() if quorum is None else quorum.voters)]
+    lags = {} if quorum is None else {voter.id: quorum.lag(voter) for voter in quorum.voters}
+    return [((voter,), lag) for voter, lag in lags.items() if lag is not None]
 
 
 _GROUP = ("consumergroup", "topic", "partition")
