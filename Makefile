@@ -7,7 +7,7 @@ ALL_EXTRAS := avro,clients,connect,demo,dev,keyring,msk,protobuf,schemas,spark,s
 EXTRAS ?= $(ALL_EXTRAS)
 # The versions and hashes of everything that these extras need, for Python 3.11 and later: `make lock` makes them anew.
 KERNEL_EXTRAS := avro,dev,sql
-LOCK = $(if $(filter $(ALL_EXTRAS),$(EXTRAS)),.ci/lock/all.txt,$(if $(filter $(KERNEL_EXTRAS),$(EXTRAS)),.ci/lock/kernels.txt))
+LOCK = $(if $(filter $(ALL_EXTRAS),$(EXTRAS)),.ci/lock/all.txt,$(if $(filter $(KERNEL_EXTRAS),$(EXTRAS)),.ci/lock/kernel.txt))
 WORKERS ?= 5
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are dealt in equal parts, and a worker that has ended takes over
 # from others; those that share a cluster or a Spark session stay together; times and kills want the machine for themselves. tests/architecture belongs to `make lint`.
@@ -196,7 +196,7 @@ crash: $(STAMP)
 # everything gets its newest version.
 lock: .venv-release/.installed
 	.venv-release/bin/python .ci/requirements $(ALL_EXTRAS) | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/all.txt -
-	.venv-release/bin/python .ci/requirements $(KERNEL_EXTRAS) | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o .ci/lock/kernels.txt -
+	.venv-release/bin/python .ci/requirements $(KERNEL_EXTRAS) | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o .ci/lock/kernel.txt -
 	.venv-release/bin/python .ci/requirements --only release | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/release.txt -
 	.venv-release/bin/python .ci/requirements "" | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o packaging/homebrew/requirements.txt -
 

@@ -13,8 +13,10 @@ from packaging.utils import canonicalize_name
 ROOT = pathlib.Path(__file__).parents[2]
 PINNED = re.compile(r"^(\S+?)==(\S+)(?: ;.*)? \\$", re.MULTILINE)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-ALL = re.search(r"^ALL_EXTRAS := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-EXTRAS = {"all": ALL[1].split(",") if ALL else [], "dev": ["dev"]}
+EXTRAS = {
+    name.lower(): extras.split(",")
+    for name, extras in re.findall(r"^(ALL|KERNEL)_EXTRAS := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+}
 REQUIRED = {
     name: [
         *PROJECT["build-system"]["requires"],
