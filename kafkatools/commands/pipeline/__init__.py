@@ -475,11 +475,27 @@ _PACKAGE = Command(
     ),
 )
 
+
+def _prepare(console: Console, args: Args) -> ExitStatus:
+    from kafkatools.commands.pipeline import prepare
+
+    return prepare.run(console, args)
+
+
+_PREPARE = Command(
+    "prepare",
+    "Archive the classes of Spark, so that it starts faster on this machine.",
+    options=(Option("--remove", "Remove the archives of this user."),),
+    run=_prepare,
+    examples=("kt pipeline prepare", "kt pipeline prepare --remove"),
+)
+
 SUBCOMMANDS = (
     _RUN,
     _SQL,
     _VERIFY,
     _PACKAGE,
+    _PREPARE,
     EXPORT,
     COUNT,
     TOP_KEYS,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kafkatools.core.install_command import install_command
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.run import class_archive
 from kafkatools.pipeline.run.executors import is_local, is_local_master, worker_failure
 from kafkatools.pipeline.run.masters import ensure_reachable
 from kafkatools.pipeline.run.waiting import tell_of_waiting
@@ -259,10 +261,12 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
     spark_conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)
     for name, value in settings.items():
         spark_conf.set(name, value)
-    if not is_verbose:
-        options = settings.get("spark.driver.extraJavaOptions", "")
-        if "log4j" not in options:
-            spark_conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING} {options}".strip())
+    given = settings.get("spark.driver.extraJavaOptions", "")
+    java_options = [] if is_verbose or "log4j" in given else [f"-Dlog4j2.configurationFile={_LOGGING}"]
+    if not is_submitted():
+        java_options += class_archive.java_options(os.environ, java, given)  # noqa: TID251 - as find_java
+    if java_options:
+        spark_conf.set("spark.driver.extraJavaOptions", f"{shlex.join(java_options)} {given}".strip())
     with tempfile.TemporaryFile() as output:
         try:
             with _no_orphan():

@@ -21,6 +21,7 @@ WORDS = {
     "run": ["--from", "topic:t", "--to", "parquet:out"],
     "sql": ["SELECT * FROM t"],
     "verify": ["manifest.json"],
+    "prepare": [],
     "export": ["topic:t", "--to", "out"],
     "count": ["topic:t"],
     "top-keys": ["topic:t"],
