@@ -295,7 +295,7 @@ class ClassicRebalance(MemberHeartbeats):
             if self._parts.subscription.needs_all_topics or topics <= client.cluster.topics.keys():
                 return True
             client.replace_topics(self.metadata_topics())
-            self._awaited_metadata = client.leaders.request_update()
+            self._awaited_metadata = client.leaders.request_update(reset_backoff=True)
         if client.update_version <= self._awaited_metadata:
             return False
         self._awaited_metadata = None

@@ -91,9 +91,11 @@ class MetadataLeaders:
             return False
         return node in metadata.replicas and node not in metadata.offline_replicas
 
-    def request_update(self) -> int:
-        """Request fresh metadata; it has arrived once `update_version` exceeds the returned number."""
-        return self._metadata.request_update()
+    def request_update(self, reset_backoff: bool = False) -> int:
+        """Request fresh metadata; it has arrived once `update_version` exceeds the returned number. Requests of every
+        turn keep retry.backoff.ms while responses bring no change, as in Kafka's FetchUtils; `reset_backoff` ends it,
+        for a caller that asks once or keeps the back-off itself."""
+        return self._metadata.request_update(reset_backoff)
 
     def note_epoch(self, partition: TopicPartition, epoch: int) -> None:
         """Request fresh metadata when this leader epoch (-1 = none) is newer than the cached one; do nothing when none

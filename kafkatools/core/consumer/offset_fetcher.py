@@ -88,7 +88,7 @@ class OffsetFetcher:
             entry = {"partition_index": part.partition, "current_leader_epoch": leader.epoch, "timestamp": timestamp}
             by_node.setdefault(leader.leader, []).append((part, entry))
         if leaderless:
-            self.leaders.request_update()
+            self.leaders.request_update(reset_backoff=True)  # the callers keep retry.backoff.ms
         common = {"isolation_level": self.isolation_level, "timeout": self.request_timeout_ms}
         return [_node_request(node, LIST_OFFSETS, entries, common) for node, entries in by_node.items()], leaderless
 

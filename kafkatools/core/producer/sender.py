@@ -253,7 +253,7 @@ class Sender:
         if ready.unknown_leader_topics:
             for topic in ready.unknown_leader_topics:
                 self.metadata.add(topic, now_ms)
-            self.metadata.request_update()
+            self.metadata.request_update(reset_backoff=False)
         not_ready_ms = MAX_POLL_MS
         nodes = set()
         for node in ready.ready_nodes:
@@ -460,7 +460,7 @@ class Sender:
         else:
             self._fail_batch(batch, _batch_error(batch, outcome), batch.attempts < self.settings.retries)
         if error is not None and getattr(error, "stale_metadata", False):
-            self.metadata.request_update()
+            self.metadata.request_update(reset_backoff=False)
         if self.settings.guarantee_message_order:
             self.accumulator.unmute_partition(batch.topic_partition)
 

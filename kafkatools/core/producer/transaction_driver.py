@@ -83,7 +83,7 @@ class TransactionDriver:
             return self._find(lookup, request, now_ms)
         if not self.client.ready(node, now_ms):
             if self.metadata.cluster.node(node) is None:
-                self.metadata.request_update()
+                self.metadata.request_update(reset_backoff=False)
             if self.client.connection_failed(node) and now_ms >= self._rediscover_ms:
                 lookup.mark_unknown()
                 self._rediscover_ms = now_ms + self.manager.retry_backoff_ms

@@ -36,6 +36,7 @@ from kafkatools.core.producer.record_accumulator import AccumulatorSettings, Rec
 from kafkatools.core.producer.sender import Sender, SenderSettings
 from kafkatools.core.producer.transaction_manager import TransactionManager
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.core.protocol.messages import build, response_type
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.columns import RowColumns
 from kafkatools.core.records.compression import CompressionType
@@ -297,6 +298,22 @@ def test_a_request_holds_the_batches_of_one_node() -> None:
     bench.turn()
     by_node = {request.node: sorted(batches_of(request)) for request in bench.client.requests}
     assert by_node == {1: [0, 1], 2: [2]}
+
+
+def test_a_partition_without_a_leader_keeps_the_back_off_of_metadata_requests() -> None:
+    bench = Bench().start()
+    bench.send(b"v")
+    partitions = [{"partition_index": 0, "leader_id": -1, "leader_epoch": 1}]
+    fields = {
+        "brokers": [{"node_id": 1, "host": "h", "port": 9001}],
+        "topics": [{"name": "t", "partitions": partitions}],
+    }
+    response = build(response_type(ApiKey.METADATA, 12), fields)
+    for _ in range(2):  # the second response brings no change
+        bench.metadata.update(0, response, False, bench.clock.now_ms())
+    bench.turn()
+    assert bench.metadata.update_requested
+    assert bench.metadata.time_to_next_update_ms(bench.clock.now_ms()) > 0
 
 
 def test_a_retriable_error_is_tried_again_after_the_back_off_with_the_same_sequence() -> None:
