@@ -101,9 +101,11 @@ def _indented(version: Version) -> str:
     """Return the schema's text, with JSON indented."""
     import json
 
+    from kafkatools.core.json_texts import parse_json
+
     if version.kind != "PROTOBUF":
         try:
-            return json.dumps(json.loads(version.text), indent=2, ensure_ascii=False)
+            return json.dumps(parse_json(version.text), indent=2, ensure_ascii=False)
         except ValueError:
             pass
     return version.text

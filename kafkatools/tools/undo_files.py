@@ -73,13 +73,15 @@ def read_changes(path: str, convert: Callable[[JsonValue], T]) -> list[T]:
     """
     import json
 
+    from kafkatools.core.json_texts import parse_json
+
     changes = []
     try:
         with open(path, encoding="utf-8-sig") as file:  # unlike splitlines(), a file ends lines only with newlines
             for number, line in enumerate(file, 1):
                 try:
                     if line.strip():
-                        changes.append(convert(json.loads(line.rstrip("\n"))))
+                        changes.append(convert(parse_json(line.rstrip("\n"))))
                 except json.JSONDecodeError as problem:
                     raise CommandError(f"{path}, line {number}, column {problem.colno}: {problem.msg}") from None
                 except (ValueError, UsageError) as problem:

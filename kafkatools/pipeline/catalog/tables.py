@@ -8,7 +8,6 @@ statement fails: without it the table would have other columns.
 from __future__ import annotations
 
 import difflib
-import json
 import zlib
 from collections.abc import Collection
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import TopicListing, list_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.json_texts import parse_json
 from kafkatools.pipeline.catalog.options import PARTS, TableOptions
 from kafkatools.pipeline.decoding import formats
 from kafkatools.pipeline.decoding.values import ValueDecoder
@@ -251,5 +251,5 @@ def _json_text(data: bytes) -> str:
     if schema_id(data) is None:
         raise ValueError("no schema ID")
     text = data[HEADER_SIZE:].decode("utf-8")
-    json.loads(text)
+    parse_json(text)
     return text

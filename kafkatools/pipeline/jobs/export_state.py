@@ -8,12 +8,12 @@ A later run exports the offsets since.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.jobs.offsets import Ranges
@@ -217,7 +217,7 @@ class ExportState:
         if data is None:
             return False
         try:
-            content = json.loads(data)
+            content = parse_json(data)
             if content["version"] != _VERSION:
                 raise PipelineError(f"{self.path} has version {content['version']}; supported is version {_VERSION}")
             recorded, moving = content["export"], content["moving"]

@@ -20,6 +20,7 @@ from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config import ADMIN
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.json_texts import parse_json
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.spec import INPUT, ISOLATION_OPTIONS, Decoding, Pipeline
@@ -165,7 +166,7 @@ def _normal_value(name: str, value: str) -> str:
         return _sorted_names(value)
     if value.startswith("{"):
         try:
-            return json.dumps(json.loads(value), sort_keys=True)
+            return json.dumps(parse_json(value), sort_keys=True)
         except ValueError:
             return value
     return value

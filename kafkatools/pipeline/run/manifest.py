@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.topic_partition import numbers_by_topic
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
@@ -79,7 +80,7 @@ def _read_json(path: str) -> dict[str, Any] | None:
     if data is None:
         return None
     try:
-        content = json.loads(data)
+        content = parse_json(data)
     except ValueError:
         raise PipelineError(f"{path} cannot be read: it is not JSON") from None
     if not isinstance(content, dict):

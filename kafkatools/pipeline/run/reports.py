@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkatools.core import atomic_file
+from kafkatools.core.json_texts import parse_json
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 
@@ -145,7 +146,7 @@ def read_reports(directory: str, seen: set[str] | None = None) -> Iterator[Split
         names.add(entry.name)
         url = storage.join(directory, entry.name)
         try:
-            fields = json.loads(storage.read_bytes(url) or b"")
+            fields = parse_json(storage.read_bytes(url) or b"")
             damages = [Damage(**damage) for damage in fields.pop("damages")]
             yield SplitReport(**fields, damages=damages)
         except (ValueError, KeyError, TypeError):

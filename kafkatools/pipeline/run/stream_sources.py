@@ -9,11 +9,11 @@ to the only source that reads their topics. Any other source has its path in the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 
 from kafkatools.core.java.patterns import java_pattern
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.json_values import JsonValue
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
@@ -54,7 +54,7 @@ def parsed(value: JsonValue) -> JsonValue:
     if not isinstance(value, str):
         return value
     try:
-        content: JsonValue = json.loads(value)
+        content: JsonValue = parse_json(value)
     except ValueError:
         return None
     return content

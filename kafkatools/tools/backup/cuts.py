@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.topics import describe_topics
+from kafkatools.core.json_texts import parse_json
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.store import Store, read_object
 from kafkatools.tools.backup.targets import Target
@@ -48,7 +49,7 @@ def _read_ids(store: Store) -> set[str]:
     if _NAME not in store.sizes(""):
         return set()
     try:
-        found = json.loads(read_object(store, _NAME))
+        found = parse_json(read_object(store, _NAME))
         return set(map(str, found["topic_ids"]))
     except (ValueError, KeyError, TypeError):
         return set()

@@ -15,6 +15,7 @@ from kafkatools.core.admin.group_offsets import alter_offsets, fetch_offsets
 from kafkatools.core.admin.groups import delete_groups
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.json_texts import parse_json
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.rights import GROUP, TOPIC, Right, is_missing_right, naming
 
@@ -52,12 +53,12 @@ def read_starts(admin: AdminClient, mark: RestoreMark, target: str, target_id: s
     if not stored:
         return None
     try:
-        found = json.loads(next(iter(stored.values())).metadata)
+        found = parse_json(next(iter(stored.values())).metadata)
     except ValueError:
         found = {}
     if found.get("target") != target_id:
         return None
-    if found != json.loads(mark.text(target_id)):
+    if found != parse_json(mark.text(target_id)):
         raise CommandError(
             f"Topic {target} has an unfinished restore of generation {found.get('generation')} of topic "
             f"{found.get('topic')}" + (f" until {found['until_ms']}" if found.get("until_ms") is not None else ""),

@@ -17,6 +17,7 @@ from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.admin.groups import delete_groups
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.json_texts import parse_json
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.copying.checksum import RecordChecksum
 
@@ -65,7 +66,7 @@ def _parse(committed: OffsetAndMetadata, topic_id: str | None) -> PartitionProgr
     """Parse a committed offset. Raises CommandError for the progress of another topic with the same name, and for
     metadata that no kt copy wrote."""
     try:
-        values = json.loads(committed.metadata)
+        values = parse_json(committed.metadata)
         version, stored_id = values.pop("v"), values.pop("id")
         progress = PartitionProgress(committed.offset, **values)
         progress = progress._replace(checksum=RecordChecksum(*values["checksum"]))

@@ -21,6 +21,7 @@ NO_OFFSET = "none"
 _MAX_PROBLEMS = 20
 _MAX_UNQUOTED = 24
 _MAX_LONG = 2**63 - 1
+_MAX_DIGITS = len(str(_MAX_LONG))
 _MAX_INT = 2**31 - 1
 
 
@@ -156,24 +157,29 @@ def _csv_line(number: int, cells: list[str], only: str | None) -> PlanLine:
 
 def _number(text: str, column: int, label: str, maximum: int) -> int:
     cleaned = text.strip()
-    if not (cleaned.isascii() and cleaned.isdigit()) or int(cleaned) > maximum:
+    digits = cleaned.lstrip("0") or cleaned[-1:]
+    if not (cleaned.isascii() and cleaned.isdigit()) or len(digits) > _MAX_DIGITS or int(digits) > maximum:
         expected = f"a number or {NO_OFFSET}" if label == "offset" else "a number"
         raise _BadLine(f", column {column}: {label} '{text}' is not {expected}")
-    return int(cleaned)
+    return int(digits)
 
 
 def _json_lines(text: str, only: str | None) -> Iterator[tuple[int, PlanLine | str]]:
     import json
 
+    from kafkatools.core.json_texts import parse_json
+
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            yield number, _json_line(number, json.loads(line), only)
+            yield number, _json_line(number, parse_json(line), only)
         except json.JSONDecodeError as error:
             yield number, f", column {error.colno}: {error.msg}"
         except _BadLine as bad:
             yield number, str(bad)
+        except ValueError as problem:
+            yield number, f": {problem}"
 
 
 def _json_line(number: int, row: object, only: str | None) -> PlanLine:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.json_values import JsonValue
 from kafkatools.core.protocol.entities import Fields
 
@@ -173,7 +174,7 @@ def read_entry(lines: Iterable[str]) -> Entry:
         if not line.endswith("\n"):
             break
         try:
-            rows.append(json.loads(line))
+            rows.append(parse_json(line))
         except ValueError:
             raise ValueError(f"line {len(rows) + 1} is not JSON") from None
     if not rows:

@@ -7,10 +7,10 @@ beginning of a secret could not be recognized.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from itertools import islice
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.secrets import known_secrets_hidden
 from kafkatools.output import json_line
 
@@ -183,7 +183,7 @@ def _without_secrets(row: dict[str, object]) -> dict[str, object]:
 def _object(line: bytes, key: str = "text") -> dict[str, object]:
     """Return a line of JSON as an object; any other line as an object with its text."""
     try:
-        value = json.loads(line)
+        value = parse_json(line)
     except ValueError:
         value = None
     return value if isinstance(value, dict) else {key: line.decode("utf-8", "replace").strip()}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
-import json
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.tools.lines.json_records import headers_of_json
 from kafkatools.tools.lines.line_reader import MalformedLine
 from kafkatools.tools.record_files.csv_formatter import BASE64
@@ -59,7 +59,7 @@ def _values(place: str, cells: dict[str, str]) -> dict[str, object]:
             values[name] = _cell_bytes(place, name, cells[name])
     if cells.get("headers"):
         try:
-            values["headers"] = list(headers_of_json(json.loads(cells["headers"])))
+            values["headers"] = list(headers_of_json(parse_json(cells["headers"])))
         except ValueError as error:
             raise MalformedLine(f"{place}, headers: {error}") from None
     return values

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import GroupOffsets, fetch_offsets
 from kafkatools.core.group.metadata import OffsetAndMetadata
+from kafkatools.core.json_texts import parse_json
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.redrive.offset_ranges import OffsetRanges
 from kafkatools.tools.rights import GROUP, Right, naming
@@ -104,7 +105,7 @@ class RedriveGroup(NamedTuple):
         if not committed.metadata:
             return _Header(1, "")
         try:
-            values = json.loads(committed.metadata)
+            values = parse_json(committed.metadata)
             header = _Header(int(values["pages"]), str(values["done"]))
             if values["v"] != _VERSION or not 1 <= header.pages <= _MOST_PAGES:
                 raise ValueError("another version")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Collection
 from typing import Any
 
 from kafkatools.core.install_command import install_command
+from kafkatools.core.json_texts import parse_json
 from kafkatools.tools.schemas.errors import SchemaError
 from kafkatools.tools.schemas.registry import RegisteredSchema
 
@@ -52,7 +52,7 @@ class AvroSchema:
                 added.add(name)
                 self._parse(reference, added)
         return parse_schema(
-            _without_logical(json.loads(registered.text), self._plain_types), named_schemas=self.named_schemas
+            _without_logical(parse_json(registered.text), self._plain_types), named_schemas=self.named_schemas
         )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from kafkatools.core import json_texts
 from kafkatools.core.install_command import install_command
 from kafkatools.exit_status import UsageError
 from kafkatools.tools.schemas.errors import InvalidValue, SchemaError
@@ -87,7 +87,7 @@ class JsonBody:
 
         self._unresolvable = Unresolvable
         try:
-            schema = json.loads(registered.text)
+            schema = json_texts.parse_json(registered.text)
             kind = validator_for(schema)
             kind.check_schema(schema)
         except InvalidSchema as error:
@@ -98,7 +98,10 @@ class JsonBody:
 
         def add(one: RegisteredSchema) -> None:
             for name, reference in one.references:
-                contents = json.loads(reference.text)
+                try:
+                    contents = json_texts.parse_json(reference.text)
+                except ValueError as error:
+                    raise SchemaError(f"{name}, which {origin} references, is not JSON: {error}") from None
                 resources.append((name, Resource.from_contents(contents, default_specification=DRAFT7)))
                 add(reference)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from kafkatools.core.json_texts import parse_json
 from kafkatools.exit_status import UsageError
 from kafkatools.tools.schemas.errors import SchemaError
 from kafkatools.tools.schemas.registry import AVRO, JSON, PROTOBUF
@@ -33,10 +34,10 @@ def read_schema(path: str, kind: str) -> str:
         raise SchemaError(f"{path} is not UTF-8") from None
     if kind != PROTOBUF:
         try:
-            json.loads(text)
+            parse_json(text)
         except json.JSONDecodeError as error:
             place = f"line {error.lineno}, column {error.colno}"
             raise SchemaError(f"{path} is not JSON: {error.msg} at {place}") from None
-        except RecursionError:
-            raise SchemaError(f"{path} is nested too deeply") from None
+        except ValueError as error:
+            raise SchemaError(f"{path} is not JSON: {error}") from None
     return text

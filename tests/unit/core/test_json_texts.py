@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -23,3 +24,15 @@ def test_a_text_that_is_no_json_has_its_position() -> None:
     with pytest.raises(json.JSONDecodeError) as raised:
         parse_json("[\n1,,2]")
     assert (raised.value.lineno, raised.value.colno) == (2, 3)
+
+
+def test_numbers_that_python_does_not_convert_are_a_value_error() -> None:
+    with pytest.raises(ValueError, match="^a number has more than 4300 digits$"):
+        parse_json("9" * 4_301)
+    with pytest.raises(ValueError, match="^the exponent of a number is too large$"):
+        parse_json("1e99999999999999999999", parse_float=Decimal)
+
+
+def test_bytes_that_are_not_utf8_name_the_position() -> None:
+    with pytest.raises(UnicodeDecodeError, match="0xff in position 1"):
+        parse_json(b'"\xff"')

@@ -14,7 +14,7 @@ from kafkatools.tools.json_files import read_json
     ("text", "hint"),
     [
         ("[" * 100_000, ": it is nested too deeply"),
-        ("[" + "9" * 5_000 + "]", ": Exceeds the limit"),
+        ("[" + "9" * 5_000 + "]", ": a number has more than 4300 digits"),
         ("[1,\n2,}", ", line 2, column 3: "),
     ],
     ids=["nested", "digits", "brace"],

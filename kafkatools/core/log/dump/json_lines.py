@@ -6,12 +6,12 @@ as `decoded_key` and `decoded_value`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 from kafkatools.core.errors import KafkaError
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.log.dump.batch_headers import Header, LegacyHeader, V2Header, codec_name
 from kafkatools.core.log.dump.control_text import control_text
 from kafkatools.core.log.dump.damage import Damage, Finding
@@ -184,7 +184,7 @@ def _parsed(text: str | None) -> JsonValue:
     """Return a decoder's JSON text as a value, other text unchanged."""
     if text is not None and text.startswith("{"):
         try:
-            value: JsonValue = json.loads(text)
+            value: JsonValue = parse_json(text)
             return value
         except ValueError:
             return text

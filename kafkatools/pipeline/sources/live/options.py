@@ -9,7 +9,6 @@ an effect are a warning, or with strictOptions=true an error.
 from __future__ import annotations
 
 import difflib
-import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from kafkatools.core import config as tables
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
 from kafkatools.core.java.patterns import java_pattern
+from kafkatools.core.json_texts import parse_json
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
@@ -432,6 +432,6 @@ def _by_partition(option: str, text: str, example: str, least: int) -> dict[Topi
 
 def _json(option: str, text: str, example: str, read: Callable[[Any], _Read]) -> _Read:
     try:
-        return read(json.loads(text))
+        return read(parse_json(text))
     except (ValueError, AttributeError, TypeError):
         raise PipelineError(f"{option} must be like {example}, not {text!r}") from None
