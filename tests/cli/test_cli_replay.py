@@ -99,7 +99,20 @@ def test_the_rate_is_kept(log: pathlib.Path, bootstrap: str) -> None:
 def test_records_without_an_origin_are_named(log: pathlib.Path) -> None:
     records = json.loads(run_kt("count", f"log:{log}", "--json").out)["records"]
     ran = run_kt("replay", f"log:{log}")
+    assert ran.status == 3, "as after kt redrive, a script must not take them for sent"
     assert ran.err == (
         f"{records} records left out: no header names the topic to send to; see --to and --topic-header\n"
         "0 records sent\n"
     )
+    dry = run_kt("replay", f"log:{log}", "--dry-run", "--json")
+    assert (dry.status, json.loads(dry.out)) == (
+        3,
+        {"type": "replay", "topic": "orders", "target": None, "decision": "no-origin", "records": records},
+    )
+
+
+def test_records_replayed_too_often_are_named(log: pathlib.Path, bootstrap: str) -> None:
+    server = ("--bootstrap-server", bootstrap)
+    ran = run_kt("replay", f"log:{log}", "--to", "topic:again", "--max-replays", "0", "--where", "offset < 2", *server)
+    assert ran.status == 3
+    assert ran.err == ("2 records left out: replayed 0 times or more already; see --max-replays\n0 records sent\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.commands.pipeline import job_source
 from kafkatools.commands.pipeline.spark import cluster_of, other_cluster, session, usage
@@ -14,7 +14,7 @@ from kafkatools.output import counted
 from kafkatools.pipeline.uris import Cluster, parse_sink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, DataFrameWriter
 
@@ -23,20 +23,33 @@ if TYPE_CHECKING:
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
 
+class Decided(NamedTuple):
+    """What a replay does: the topics that it sends to, the number of records that it sends, and the number of those
+    that it leaves out."""
+
+    topics: list[str]
+    sent: int
+    left_out: int
+
+    def status(self, of_damages: ExitStatus) -> ExitStatus:
+        """Return the exit status of the replay: FINDINGS if records were left out, else `of_damages`."""
+        return ExitStatus.FINDINGS if self.left_out else of_damages
+
+
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline replay: print how many records go to which topic, then send them unless --dry-run. Returns
-    FINDINGS if damaged ranges were skipped. Raises UsageError, and CommandError if a target topic is also a source
-    without --allow-loop."""
+    FINDINGS if records were left out or damaged ranges were skipped. Raises UsageError, and CommandError if a target
+    topic is also a source without --allow-loop."""
     rate, target = rate_of(args), target_of(args)
     with job_source.damage_reports() as reports:
         source = job_source.source_of_operand(console, args, args.operand, reports)
-        _replay(console, args, source, target, rate, reports)
-        return job_source.report_damages(console, reports)
+        decided = _replay(console, args, source, target, rate, reports)
+        return decided.status(job_source.report_damages(console, reports))
 
 
 def _replay(
     console: Console, args: Args, source: job_source.JobSource, target: str | None, rate: float | None, reports: str
-) -> None:
+) -> Decided:
     from kafkatools.pipeline.jobs.replay import decisions, plan_replay
 
     with session(console, args) as spark:
@@ -45,32 +58,37 @@ def _replay(
         with job_progress(console, spark, "Reading", reports):
             fates = plan_replay(table, plan).persist()
             rows = [tuple(row) for row in decisions(fates).collect()]
-        sending, number = print_plan(console, rows)
+        decided = print_plan(console, rows, plan)
         if args.dry_run:
-            console.note(f"Dry run: {number} records would be sent")
-            return
-        if sending:
+            console.note(f"Dry run: {decided.sent} records would be sent")
+            return decided
+        if decided.topics:
             with spark_progress(console, spark, "Sending"):
-                _send(fates, plan, target_cluster(console, args, sending), rate)
-    console.note(f"{number} records sent")
+                _send(fates, plan, target_cluster(console, args, decided.topics), rate)
+    console.note(f"{decided.sent} records sent")
+    return decided
 
 
-def print_plan(console: Console, rows: Iterable[tuple[str, str | None, str, int]]) -> tuple[list[str], int]:
-    """Print the rows of topic, target, decision and records. Returns the topics to send to, and the number of records.
-    Raises CommandError if a target is also a source."""
-    from kafkatools.pipeline.jobs.replay_plan import LOOP, NO_ORIGIN, SEND
+def print_plan(console: Console, rows: Sequence[tuple[str, str | None, str, int]], plan: ReplayPlan) -> Decided:
+    """Print the rows of topic, target, decision and records, and why records are left out. Raises CommandError if a
+    target is also a source."""
+    from kafkatools.pipeline.jobs.replay_plan import LOOP, NO_ORIGIN, SEND, TOO_OFTEN
 
-    rows = list(rows)
+    records = dict.fromkeys((SEND, NO_ORIGIN, TOO_OFTEN, LOOP), 0)
+    for _, _, decision, number in rows:
+        records[decision] += number
     job_source.print_rows(console, "replay", ("topic", "target", "decision", "records"), rows)
-    if any(decision == LOOP for _, _, decision, _ in rows):
+    if records[LOOP]:
         raise CommandError("Nothing was sent: a target topic is also a source topic, which needs --allow-loop")
-    left = sum(records for _, _, decision, records in rows if decision == NO_ORIGIN)
-    if left:
-        console.note(
-            f"{counted(left, 'record')} left out: no header names the topic to send to; see --to and --topic-header"
-        )
-    sending = {target: records for _, target, decision, records in rows if decision == SEND and target is not None}
-    return sorted(sending), sum(records for _, _, decision, records in rows if decision == SEND)
+    reasons = {
+        NO_ORIGIN: "no header names the topic to send to; see --to and --topic-header",
+        TOO_OFTEN: f"replayed {counted(plan.max_replays, 'time')} or more already; see --max-replays",
+    }
+    for decision, reason in reasons.items():
+        if records[decision]:
+            console.note(f"{counted(records[decision], 'record')} left out: {reason}")
+    topics = {target for _, target, decision, _ in rows if decision == SEND and target is not None}
+    return Decided(sorted(topics), records[SEND], records[NO_ORIGIN] + records[TOO_OFTEN])
 
 
 def target_cluster(console: Console, args: Args, topics: Sequence[str]) -> Cluster:

@@ -11,8 +11,8 @@ from kafkatools.options import Args
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt replay: print how many records go to which topic, then send them unless --dry-run. Returns FINDINGS if
-    damaged ranges were skipped. Raises UsageError, and CommandError if a target topic is also a source without
-    --allow-loop."""
+    records were left out or damaged ranges were skipped. Raises UsageError, and CommandError if a target topic is also
+    a source without --allow-loop."""
     from contextlib import closing
 
     from kafkatools.commands.pipeline import replay as shared
@@ -25,21 +25,23 @@ def run(console: Console, args: Args) -> ExitStatus:
         source = source_of_operand(console, args, args.operand)
         topics = [] if source.is_log else [name for name in source.uri.target.split(",") if name]
         here = local_source(source)
+        plan = shared.plan_of(args, target, topics)
         with condition_errors():
-            replay = Replay(here, shared.plan_of(args, target, topics))
+            replay = Replay(here, plan)
         with closing(replay):
             with console.progress("Reading", prints=False) as progress:
                 rows = replay.count(progress.advance)
-            sending, number = shared.print_plan(console, rows)
+            decided = shared.print_plan(console, rows, plan)
+            number = decided.sent
             if args.dry_run:
                 console.note(f"Dry run: {number} records would be sent")
-            elif sending:
-                cluster = shared.target_cluster(console, args, sending)
+            elif decided.topics:
+                cluster = shared.target_cluster(console, args, decided.topics)
                 with console.progress("Sending", prints=False) as progress:
                     number = replay.send(cluster, rate, progress.advance)
     if not args.dry_run:
         console.note(f"{number} records sent")
-    return print_damages(console, here.sorted_damages())
+    return decided.status(print_damages(console, here.sorted_damages()))
 
 
 COMMAND = job_here(
