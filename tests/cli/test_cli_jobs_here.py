@@ -127,7 +127,8 @@ def test_records_without_a_key_do_not_count_as_the_same(tmp_path: pathlib.Path) 
             " To compare them: --by multiset, or --by offset\n0 only-left, 0 only-right, 0 changed\n"
         )
         in_json = run_kt(*sides, "--json")
-        assert json.loads(in_json.out) == {"type": "summary", "only_left": 0, "only_right": 0, "changed": 0}
+        counts = {"only_left": 0, "only_right": 0, "changed": 0, "left_not_compared": 2, "right_not_compared": 0}
+        assert json.loads(in_json.out) == {"type": "summary", **counts}
         error = json.loads(in_json.err)["error"]
         assert (error["kind"], error["left"], error["right"]) == ("NOT_COMPARED", 2, 0)
         assert run_kt(*sides, "--by", "multiset").status == 3

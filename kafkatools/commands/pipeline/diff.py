@@ -68,16 +68,24 @@ def _compare(console: Console, args: Args, columns: tuple[str, ...], topic: Uri 
             counts = summary(differences)
             uncompared = (without_key(left), without_key(right)) if args.by == BY_KEY else (0, 0)
         status = max(job_source.report_damages(console, source.reports) for source in sources)
-    return print_summary(console, args, row_count, counts, max(status, report_without_key(console, *uncompared)))
+    return print_summary(console, args, row_count, counts, uncompared, status)
 
 
 def print_summary(
-    console: Console, args: Args, row_count: int, counts: Mapping[str, int], status: ExitStatus
+    console: Console,
+    args: Args,
+    row_count: int,
+    counts: Mapping[str, int],
+    uncompared: tuple[int, int],
+    status: ExitStatus,
 ) -> ExitStatus:
-    """Print the number of differences. `row_count` is above --limit if not all were printed. Returns FINDINGS for a
-    difference, else `status`."""
+    """Print the number of differences, and the `uncompared` records without a key of the left and the right source.
+    `row_count` is above --limit if not all were printed. Returns FINDINGS for a difference, else FAILED for uncompared
+    records, else `status`."""
+    status = max(status, _report_without_key(console, *uncompared))
     if console.is_json:
-        job_source.print_rows(console, "summary", ("onlyLeft", "onlyRight", "changed"), [tuple(counts.values())])
+        names = ("onlyLeft", "onlyRight", "changed", "leftNotCompared", "rightNotCompared")
+        job_source.print_rows(console, "summary", names, [(*counts.values(), *uncompared)])
     else:
         if row_count > args.limit:
             console.note(f"Only the first {args.limit} differences are shown (--limit)")
@@ -85,7 +93,7 @@ def print_summary(
     return ExitStatus.FINDINGS if any(counts.values()) else status
 
 
-def report_without_key(console: Console, left: int, right: int) -> ExitStatus:
+def _report_without_key(console: Console, left: int, right: int) -> ExitStatus:
     """Report the records without a key that a comparison by key left out. Returns FAILED if there are any."""
     if not left and not right:
         return ExitStatus.OK

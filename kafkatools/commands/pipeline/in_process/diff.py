@@ -12,13 +12,7 @@ from kafkatools.options import Args
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt diff: print the differences, then their number. Returns FINDINGS for a difference or a damaged range,
     else FAILED if records without a key were left out. Raises UsageError, CommandError."""
-    from kafkatools.commands.pipeline.diff import (
-        compared_columns,
-        print_summary,
-        report_without_key,
-        right_source,
-        right_topic,
-    )
+    from kafkatools.commands.pipeline.diff import compared_columns, print_summary, right_source, right_topic
     from kafkatools.commands.pipeline.job_source import print_damages, print_rows, source_of_operand
 
     columns = compared_columns(args, "kt diff")
@@ -35,8 +29,7 @@ def run(console: Console, args: Args) -> ExitStatus:
             counts = difference.summary()
     print_rows(console, "difference", names, rows[: args.limit])
     status = max(print_damages(console, side.sorted_damages()) for side in (left, right))
-    status = max(status, report_without_key(console, *difference.without_key))
-    return print_summary(console, args, len(rows), counts, status)
+    return print_summary(console, args, len(rows), counts, difference.without_key, status)
 
 
 COMMAND = job_here(
