@@ -14,7 +14,7 @@ from kafkatools.pipeline.run.session import ensure_can_start, find_java
 
 def run(console: Console, args: Args) -> ExitStatus:
     """Run kt pipeline prepare: make the archive, or remove all with --remove. Raises UsageError without PySpark or
-    Java, CommandError if the archive cannot be made."""
+    Java or if the class path cannot be archived, CommandError if the archive cannot be made or removed."""
     try:
         return _remove(console) if args.remove else _make(console)
     except OSError as error:
@@ -24,6 +24,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 def _make(console: Console) -> ExitStatus:
     with usage():
         ensure_can_start(None)
+        class_archive.ensure_can_archive(console.environ)
     if not console.is_json:
         console.note("Starting Spark, to archive the classes of a session: this takes about half a minute ...")
     with failures(), console.progress("Running Spark"):
@@ -35,7 +36,8 @@ def _make(console: Console) -> ExitStatus:
 
 
 def _remove(console: Console) -> ExitStatus:
-    removed = class_archive.remove(console.environ)
+    with failures():
+        removed = class_archive.remove(console.environ)
     text = "\n".join(f"{path}: removed" for path in removed) or "There is no archive"
     console.print(text, {"removed": removed})
     return ExitStatus.OK

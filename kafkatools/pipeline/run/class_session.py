@@ -2,20 +2,43 @@
 BOOTSTRAP TOPIC LOG OUT`.
 
 It does once what pipelines do: reads a topic and log files, aggregates, joins, decodes JSON, and writes files, a topic
-and a stream.
+and a stream. It ends after its JVM, which writes the archive at its end. After an error, Ctrl-C or SIGTERM it kills the
+JVM, so that nothing writes an archive.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
-from kafkatools.pipeline.run.session import open_session, plain_error
+from kafkatools.pipeline.run.session import kill_group, open_session, plain_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def main(java_options: str, bootstrap: str, topic: str, log: str, out: str) -> None:
-    """Read the topic and its partition directory `log`; write below the directory `out`, and to the topic."""
+    """Run the session with these options of Java, and wait for the end of its JVM."""
     settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": java_options}
     spark = open_session("kt pipeline prepare", "local[2]", settings, is_verbose=True)
+    gateway: Any = spark.sparkContext._gateway
+    java = gateway.proc
+    try:
+        use(spark, bootstrap, topic, log, out)
+        spark.stop()
+        java.stdin.close()
+        status = java.wait()
+    except BaseException:
+        kill_group(java)
+        raise
+    if status:
+        raise SystemExit(f"Java ended with status {status}")
+
+
+def use(spark: SparkSession, bootstrap: str, topic: str, log: str, out: str) -> None:
+    """Read the topic and its partition directory `log`; write below the directory `out`, and to the topic."""
     cluster = {"kafka.bootstrap.servers": bootstrap}
     spark.read.format("kt").options(**cluster).option("subscribe", topic).load().createOrReplaceTempView("topic")
     spark.read.format("kafka-log").load(log).createOrReplaceTempView("input")
@@ -36,10 +59,15 @@ def main(java_options: str, bootstrap: str, topic: str, log: str, out: str) -> N
     writer = stream.option("startingOffsets", "earliest").load().selectExpr("CAST(value AS STRING)").writeStream
     writer = writer.format("json").option("checkpointLocation", f"{out}/state").trigger(availableNow=True)
     writer.start(f"{out}/stream").awaitTermination()
-    spark.stop()
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Handle SIGTERM as Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         main(*sys.argv[1:])
     except Exception as error:  # noqa: BLE001 - whatever Spark raises, in one line

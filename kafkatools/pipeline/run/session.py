@@ -262,9 +262,10 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
     for name, value in settings.items():
         spark_conf.set(name, value)
     given = settings.get("spark.driver.extraJavaOptions", "")
+    default = settings.get("spark.driver.defaultJavaOptions", "")
     java_options = [] if is_verbose or "log4j" in given else [f"-Dlog4j2.configurationFile={_LOGGING}"]
     if not is_submitted():
-        java_options += class_archive.java_options(os.environ, java, given)  # noqa: TID251 - as find_java
+        java_options += class_archive.java_options(os.environ, java, f"{default} {given}")  # noqa: TID251 - as find_java
     if java_options:
         spark_conf.set("spark.driver.extraJavaOptions", f"{shlex.join(java_options)} {given}".strip())
     with tempfile.TemporaryFile() as output:
@@ -318,7 +319,7 @@ def _without_secrets(conf: SparkConf) -> SparkConf:
     return public_conf
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a process with its process group and reap it. A process that has just been forked may not have its own group
     yet."""
     try:
@@ -354,7 +355,7 @@ def _no_orphan() -> Iterator[None]:
     except BaseException:
         for process in processes:
             if getattr(process, "pid", None) is not None:  # otherwise there was no process yet
-                _kill_group(process)
+                kill_group(process)
         if processes:
             SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         raise

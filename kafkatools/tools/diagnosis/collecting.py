@@ -41,8 +41,7 @@ from kafkatools.tools.monitor.view import NO_BROKER, ClusterView, Problem
 TIMEOUT_MS = 5000
 """How long a source waits for a broker or a coordinator."""
 LATE_MS = 2500
-"""How much longer than a snapshot the controller may take before it counts as missing, and
-a voter to fetch from a new one."""
+"""How long to wait after a snapshot for a controller that did not respond, and for voters to fetch from a new one."""
 _VOTERS_PAUSE_MS = 250
 MAX_BATCHES = 20
 """The number of partitions whose next batch is read: those with the largest lag. Of partitions that the group did not
@@ -124,7 +123,7 @@ class Collecting(Closing):
         """Return the view with a quorum whose voters had time to fetch from a leader that was elected just now. Voters
         that are down never do."""
         quorum = view.quorum
-        if quorum is None or self._subject.kind not in (CLUSTER, BROKER):
+        if quorum is None or not quorum.late_voters or self._subject.kind not in (CLUSTER, BROKER):
             return view
         responding = [broker.id for broker in view.brokers if broker.is_responding]
         with self._connect() as admin, suppress(KafkaError):
