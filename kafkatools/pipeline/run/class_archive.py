@@ -85,9 +85,9 @@ def ensure_can_archive(environ: Mapping[str, str]) -> None:
 
 
 def make(environ: Mapping[str, str], java: str) -> str:
-    """Run a session that reads a topic and a log and writes both, archive its classes, and return the path. An
-    existing archive is replaced at once, when the new one is complete. Raises PipelineError if Spark or Java fails or another process makes an archive,
-    OSError if the directory cannot be written."""
+    """Run a session that reads a topic and a log and writes both, archive its classes, and return the path. An existing
+    archive is replaced when the new one is complete. Raises PipelineError if Spark or Java fails or another process
+    makes an archive, OSError if the directory cannot be written."""
     path = archive_path(environ, java)
     directory = os.path.dirname(path)
     os.makedirs(directory, exist_ok=True)
@@ -146,7 +146,7 @@ def _run_session(words: Sequence[str], environ: Mapping[str, str]) -> None:
 
 
 def _reason(output: bytes, status: int) -> str:
-    """Return the error of a JVM that did not start, which takes two lines, else the last line."""
+    """Return a JVM's error at its start or end, which takes two lines, else the last line."""
     lines = output.decode(errors="replace").strip().splitlines()
     for number, line in enumerate(lines):
         if line.startswith("Error"):
