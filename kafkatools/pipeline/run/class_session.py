@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkatools.pipeline.run.session import kill_group, open_session, plain_error
 
@@ -23,7 +23,8 @@ def main(java_options: str, bootstrap: str, topic: str, log: str, out: str) -> N
     """Run the session with these options of Java, and wait for the end of its JVM."""
     settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": java_options}
     spark = open_session("kt pipeline prepare", "local[2]", settings, is_verbose=True)
-    gateway: Any = spark.sparkContext._gateway
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
     java = gateway.proc
     try:
         use(spark, bootstrap, topic, log, out)
