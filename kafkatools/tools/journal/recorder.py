@@ -18,7 +18,7 @@ from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import NEVER
 from kafkatools.core.secrets import HIDDEN, holds_secret, is_secret_name, redacted_line
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.journal.entries import FAILED, UNKNOWN, Change, Outcome, Run, change_row
+from kafkatools.tools.journal.entries import FAILED, UNKNOWN, Change, Noted, Outcome, Run, change_row
 from kafkatools.tools.journal.files import JournalFiles
 from kafkatools.tools.journal.requests import APIS, Api, Reading
 from kafkatools.version import __version__
@@ -88,6 +88,10 @@ class Recorder:
                 outcomes += [outcome for change, outcome in results if not _changes_nothing(change)]
             rows = [_outcome_row(outcome) for outcome in outcomes[:held]]
             self._write_outcomes({"first": first, "outcomes": rows})
+            answered = [
+                (one, response) for one, response in zip(by_request, responses, strict=True) if not response.error
+            ]
+            self._write_found([noted for one, response in answered for noted in api.found(one, response.entity)])
 
         return responded
 
@@ -109,6 +113,17 @@ class Recorder:
             return False
         self._count += len(held)
         return True
+
+    def _write_found(self, found: Sequence[Noted]) -> None:
+        """Write changes that only a response names, with their outcomes."""
+        if not found:
+            return
+        held = found[: MAX_CHANGES - self._count]
+        changes = [change_row(noted.change) for noted in held]
+        outcomes = [_outcome_row(noted.outcome) for noted in held]
+        row = {"changes": changes, "unnoted": len(found) - len(held), "first": self._count, "outcomes": outcomes}
+        self._count += len(held)
+        self._write_outcomes(row)
 
     def _write_outcomes(self, row: Mapping[str, object]) -> None:
         """Write the outcomes of changes that were made, or warn: they are unknown then."""

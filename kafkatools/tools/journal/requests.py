@@ -42,19 +42,23 @@ from kafkatools.tools.journal.entries import (
     TOPIC,
     UNKNOWN,
     Change,
+    Noted,
     Outcome,
 )
 
 Changes = list[Change]
 Errors = Mapping[tuple[object, ...], KafkaError | None]
+_ALL_PARTITIONS: Mapping[str, JsonValue] = {"topic": "*"}
 
 
 class Api(NamedTuple):
-    """An API that changes a cluster. `changes(reading, requests)` returns the changes of each request, and
-    `outcomes(changes, response)` their outcomes in its response."""
+    """An API that changes a cluster. `changes(reading, requests)` returns the changes of each request,
+    `outcomes(changes, response)` their outcomes in its response, and `found(changes, response)` further changes with
+    outcomes, which only the response names."""
 
     changes: Callable[[Reading, Sequence[Fields]], list[Changes]]
     outcomes: Callable[[Changes, Entity], list[Outcome]]
+    found: Callable[[Changes, Entity], list[Noted]] = lambda changes, response: []
 
 
 class Reading(NamedTuple):
@@ -340,7 +344,7 @@ def _elections(reading: Reading, fields: Fields) -> Changes:
     reason = "another election chooses the leader"
     kind = ("preferred", "unclean")[int(fields.get("election_type", 0))]
     if fields["topic_partitions"] is None:
-        return [Change("leader", {"topic": "*"}, "", None, kind, reason)]
+        return [Change("leader", _ALL_PARTITIONS, "", None, kind, reason)]
     return [
         Change("leader", {"topic": topic["topic"], "partition": number}, "", None, kind, reason)
         for topic in fields["topic_partitions"]
@@ -349,14 +353,35 @@ def _elections(reading: Reading, fields: Fields) -> Changes:
 
 
 def _election_errors(response: Entity) -> Errors:
-    """The errors of elections; one that is not needed succeeded. An election on all partitions has the first error."""
-    errors: dict[tuple[object, ...], KafkaError | None] = {("*", None): None}
+    """The errors of elections; one that is not needed succeeded."""
+    errors: dict[tuple[object, ...], KafkaError | None] = {}
     for topic in response.replica_election_results:
         for part in topic.partition_result:
             error = error_in(part)
             errors[topic.topic, part.partition_id] = None if isinstance(error, ElectionNotNeeded) else error
-    errors["*", None] = next(filter(None, errors.values()), None)
     return errors
+
+
+def _election_outcomes(changes: Changes, response: Entity) -> list[Outcome]:
+    """The outcomes by partition. An election on all partitions failed if that of every partition did."""
+    states = {noted.outcome.state for noted in _elected(changes, response)}
+    if states == {FAILED}:
+        return [Outcome(FAILED, "no election succeeded")]
+    return _unless_refused(_election_errors, "topic", "partition")(changes, response)
+
+
+def _elected(changes: Changes, response: Entity) -> list[Noted]:
+    """The elections of a request for all partitions, without those that are not needed."""
+    if error_in(response) is not None:
+        return []
+    return [
+        Noted(change._replace(target={"topic": topic.topic, "partition": part.partition_id}), outcome_of(error))
+        for change in changes
+        if change.target == _ALL_PARTITIONS
+        for topic in response.replica_election_results
+        for part in topic.partition_result
+        if not isinstance(error := error_in(part), ElectionNotNeeded)
+    ]
 
 
 # -- groups --
@@ -527,7 +552,7 @@ APIS: Mapping[int, Api] = {
         _each(_moved_replicas), _unless_refused(_partition_errors("responses"), "topic", "partition")
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Api(_each(_moved_directories), _by_target(_DIRECTORY_ERRORS, "topic", "partition")),
-    ApiKey.ELECT_LEADERS: Api(_each(_elections), _unless_refused(_election_errors, "topic", "partition")),
+    ApiKey.ELECT_LEADERS: Api(_each(_elections), _election_outcomes, _elected),
     ApiKey.OFFSET_COMMIT: Api(_committed, _unless_refused(_partition_errors("topics"), "topic", "partition")),
     ApiKey.OFFSET_DELETE: Api(_deleted_offsets, _unless_refused(_partition_errors("topics"), "topic", "partition")),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: Api(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.messages import build, response_type
 from kafkatools.tools.journal import requests
-from kafkatools.tools.journal.entries import CONFIG, DONE, FAILED, TOPIC, Change, Entry, change_row, read_entry
+from kafkatools.tools.journal.entries import CONFIG, DONE, FAILED, PARTLY, TOPIC, Change, Entry, change_row, read_entry
+from kafkatools.tools.journal.files import JournalFiles
+from kafkatools.tools.journal.recorder import Invocation, Recorder
 
 _RUN = {
     "version": 1, "number": 1, "time_ms": 0, "user": "u", "host": "h", "pid": 1, "kt": "0", "command": ["kt"],
@@ -96,7 +100,7 @@ def test_elections_that_are_refused_together_failed(topics: list[dict[str, Any]]
     assert {state for _, state in refused} == {FAILED}
     results = [{"topic": "t", "partition_result": [{"partition_id": 0, "error_code": 80}, {"partition_id": 1}]}]
     single = _outcomes(ApiKey.ELECT_LEADERS, 2, fields, {"replica_election_results": results})
-    assert [state for _, state in single] == ([FAILED] if topics is None else [FAILED, DONE])
+    assert [state for _, state in single] == ([DONE] if topics is None else [FAILED, DONE])
 
 
 @pytest.mark.parametrize("topics", [None, [{"topic": "t", "partitions": [0, 1]}]])
@@ -107,14 +111,55 @@ def test_an_election_that_is_not_needed_succeeded(topics: list[dict[str, Any]] |
     assert {state for _, state in outcomes} == {DONE}
 
 
-def test_an_election_on_all_partitions_has_the_first_error() -> None:
-    codes = enumerate((0, 84, 80, 83))
-    parts = [{"partition_id": number, "error_code": code, "error_message": f"error {code}"} for number, code in codes]
-    response = {"replica_election_results": [{"topic": "t", "partition_result": parts}]}
-    api = requests.APIS[ApiKey.ELECT_LEADERS]
-    (changes,) = api.changes(_READING, [{"election_type": 0, "topic_partitions": None}])
-    (outcome,) = api.outcomes(changes, build(response_type(ApiKey.ELECT_LEADERS, 2), response))
-    assert (outcome.state, outcome.error) == (FAILED, "error 80")
+class _Admin:
+    """An admin client of a known cluster that sends nothing."""
+
+    class client:
+        class metadata:
+            class cluster:
+                cluster_id = "c"
+
+
+def _recorded_election(home: pathlib.Path, codes: Sequence[int], top: int = 0) -> Entry:
+    """The entry of an election on all partitions with these error codes of partitions of topic t."""
+    recorder = Recorder(str(home), Invocation(["kt", "leader-election"], "b:1"), 0, pytest.fail, is_required=True)
+    request = BrokerRequest(None, ApiKey.ELECT_LEADERS, {"election_type": 0, "topic_partitions": None})
+    responded = recorder(_Admin(), [request])  # type: ignore[arg-type]
+    assert responded is not None
+    parts = [
+        {"partition_id": number, "error_code": code, "error_message": f"error {code}"}
+        for number, code in enumerate(codes)
+    ]
+    fields = {"error_code": top, "replica_election_results": [{"topic": "t", "partition_result": parts}]}
+    entity = build(response_type(ApiKey.ELECT_LEADERS, 2), fields)
+    responded([BrokerResponse(1, entity, None, 2)])
+    return JournalFiles(str(home)).read(1)
+
+
+def _leader_rows(entry: Entry) -> list[tuple[object, str, str | None]]:
+    return [(one.change.target.get("partition", "*"), one.outcome.state, one.outcome.error) for one in entry.noted]
+
+
+def test_an_election_on_all_partitions_has_the_outcome_of_each(tmp_path: pathlib.Path) -> None:
+    entry = _recorded_election(tmp_path, [0, 84, 80, 83])
+    assert _leader_rows(entry) == [
+        ("*", DONE, None), (0, DONE, None), (2, FAILED, "error 80"), (3, FAILED, "error 83"),
+    ]  # fmt: skip
+    assert entry.state == PARTLY
+
+
+def test_an_election_that_fails_on_all_partitions_failed(tmp_path: pathlib.Path) -> None:
+    entry = _recorded_election(tmp_path, [80, 83])
+    assert _leader_rows(entry) == [
+        ("*", FAILED, "no election succeeded"), (0, FAILED, "error 80"), (1, FAILED, "error 83"),
+    ]  # fmt: skip
+    assert entry.state == FAILED
+
+
+def test_an_election_on_all_partitions_that_is_refused_has_no_partitions(tmp_path: pathlib.Path) -> None:
+    entry = _recorded_election(tmp_path, [31], top=31)
+    assert [target for target, _, _ in _leader_rows(entry)] == ["*"]
+    assert entry.state == FAILED
 
 
 def test_a_transaction_is_aborted_for_each_topic() -> None:
