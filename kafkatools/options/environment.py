@@ -10,7 +10,8 @@ ENVIRONMENT = {
     "KT_PROFILE": "Name of the profile to use without --profile.",
     "KT_CONFIG": "The user's file of profiles. Default: kafkatools/config.toml in XDG_CONFIG_HOME.",
     "KT_JOURNAL": "off: do not note changes for kt undo. required: refuse a change that cannot be noted.",
-    "KT_HOME": "Directory of the sandbox, the journal and the completion cache. Default: kafkatools in XDG_DATA_HOME.",
+    "KT_HOME": "Directory of the sandbox, the journal, the completion cache and the archive of kt pipeline prepare. "
+    "Default: kafkatools in XDG_DATA_HOME.",
     "KT_DEBUG": "1: print stack traces of errors and the log lines of the clients.",
     "KT_PURE_PYTHON": "1: do not use the compiled kernels.",
     "NO_COLOR": "Print no colours.",

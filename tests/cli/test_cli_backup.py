@@ -154,6 +154,7 @@ def test_open_transactions_are_counted(broker: str, tmp_path: pathlib.Path) -> N
     assert back_up(broker, tmp_path / "b", "open")["open_transactions"] == 0
 
 
+@pytest.mark.slow
 def test_share_groups_of_the_topics_are_named_and_no_others(broker: str, tmp_path: pathlib.Path) -> None:
     for topic in ("jobs", "other-jobs"):
         create(broker, topic)

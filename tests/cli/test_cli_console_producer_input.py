@@ -160,6 +160,7 @@ def test_a_terminal_gets_a_prompt_for_every_line(bootstrap: str) -> None:
     assert [one["value"] for one in read_json(bootstrap, "t")] == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_sync_sends_record_by_record_without_waiting_for_a_batch_to_fill(bootstrap: str) -> None:
     make_topic(bootstrap, "t")
     text = b"".join(b"%d\n" % number for number in range(200))

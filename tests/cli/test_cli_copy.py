@@ -129,6 +129,7 @@ def test_a_slice_is_that_of_the_console_consumer(bootstrap: str, target: str, wo
     assert 0 < len(sliced) < 40
 
 
+@pytest.mark.slow
 def test_some_partitions_of_a_topic(bootstrap: str, target: str) -> None:
     create(bootstrap, "parts")
     fill(bootstrap, "parts")
@@ -191,6 +192,7 @@ def copied(admin: AdminClient, place: CopyPlace) -> int:
     return sum(item.checksum.records for item in read_progress(admin, place, is_final=False).values())
 
 
+@pytest.mark.slow
 def test_records_of_others_in_the_target_are_a_finding(
     bootstrap: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +216,7 @@ def test_records_of_others_in_the_target_are_a_finding(
     assert "disturbed-to-disturbed" in kt(target, "consumer-groups", "--list").out
 
 
+@pytest.mark.slow
 def test_records_that_were_deleted_meanwhile_make_the_copy_incomplete(
     bootstrap: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

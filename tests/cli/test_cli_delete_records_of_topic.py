@@ -34,6 +34,7 @@ def topic(bootstrap: str) -> str:
     return name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "kept"),
     [

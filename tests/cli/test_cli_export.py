@@ -119,6 +119,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return steps
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_anywhere_is_resumed(log: pathlib.Path, tmp_path: pathlib.Path, dying: list[str]) -> None:
     out = tmp_path / "out"
     words = ("export", f"log:{log}", "--to", f"json:{out}", "--round", str(len(OFFSETS) // 2 + 1))
@@ -180,6 +181,7 @@ def send(bootstrap: str, *lines: str) -> None:
     assert run_kt("console-producer", "--bootstrap-server", bootstrap, "--topic", "t", stdin=stdin).status == 0
 
 
+@pytest.mark.slow
 def test_a_later_run_adds_new_records_and_names_deleted_ones(tmp_path: pathlib.Path) -> None:
     with embedded_broker(tmp_path / "data") as bootstrap:
 

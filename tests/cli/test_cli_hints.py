@@ -319,6 +319,7 @@ def test_what_a_dry_run_writes_in_json_is_taken_back(bootstrap: str, group: str,
     assert kt(bootstrap, *words).out.split()[-1] == "3"
 
 
+@pytest.mark.slow
 def test_durations_are_iso_or_a_number_with_a_unit(bootstrap: str, group: str) -> None:
     for duration in ("2h", "PT2H", "1d12h", "90m"):
         assert reset(bootstrap, group, "--by-duration", duration, "--dry-run").out.split()[-1] == "0"

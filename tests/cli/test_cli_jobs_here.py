@@ -42,6 +42,7 @@ def test_a_second_source_that_is_no_topic_is_refused_before_the_first_is_opened(
     assert ran.err.startswith("--right-bootstrap-server needs a topic as second source, not log:b\n")
 
 
+@pytest.mark.slow
 def test_partitions_without_records_are_counted_as_0(tmp_path: pathlib.Path) -> None:
     for partition in (0, 10, 9):
         (tmp_path / f"t-{partition}").mkdir()
@@ -112,6 +113,7 @@ def test_a_directory_name_that_is_not_utf8_is_refused(command: str, sound: pathl
     assert b"x\xff-0: the name of the directory is not UTF-8, so it is no partition of a topic" in ran.stderr
 
 
+@pytest.mark.slow
 def test_records_without_a_key_do_not_count_as_the_same(tmp_path: pathlib.Path) -> None:
     with embedded_broker(tmp_path / "data") as bootstrap:
         server = ("--bootstrap-server", bootstrap)
@@ -134,6 +136,7 @@ def test_records_without_a_key_do_not_count_as_the_same(tmp_path: pathlib.Path) 
         assert run_kt(*sides, "--by", "multiset").status == 3
 
 
+@pytest.mark.slow
 def test_without_keys_there_is_no_skew_of_keys(tmp_path: pathlib.Path) -> None:
     page = tmp_path / "page.html"
     with embedded_broker(tmp_path / "data") as bootstrap:

@@ -46,6 +46,7 @@ def test_a_login_over_tls_with_the_password_of_the_environment(secure: SecureBro
     assert "wrong-canary" not in refused.err
 
 
+@pytest.mark.slow
 def test_librdkafka_logs_in_with_the_same_settings(secure: SecureBroker) -> None:
     try:
         from confluent_kafka.admin import AdminClient

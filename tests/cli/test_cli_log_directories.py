@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 
+import pytest
 from support.broker_client import BrokerClient, batch
 from support.embedded import embedded_broker
 from support.kt import run_kt
@@ -24,6 +25,7 @@ def described(bootstrap: str) -> dict[str, dict[str, bool]]:
     }
 
 
+@pytest.mark.slow
 def test_replicas_move_between_directories_within_a_throttle(tmp_path: pathlib.Path) -> None:
     plan = tmp_path / "plan.json"
     with embedded_broker(pathlib.Path(f"{tmp_path}/a,{tmp_path}/b")) as bootstrap:

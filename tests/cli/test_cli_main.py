@@ -226,6 +226,7 @@ def test_the_help_of_kt_names_every_option_in_front_of_the_command() -> None:
     assert "..." not in ran.out.partition("Records:")[2], "summaries are shown whole"
 
 
+@pytest.mark.slow
 def test_the_help_of_kt_lists_every_command_once_below_a_heading() -> None:
     sections = run_kt("--help").out.partition("Records:")[2].partition("Environment variables:")[0]
     listed = re.findall(r"^  ([a-z0-9-]+)  ", sections, re.M)

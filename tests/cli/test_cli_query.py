@@ -73,6 +73,7 @@ def test_json_fields_of_a_topic(broker: str) -> None:
     assert found == [*({"name": name, "n": count} for name, count in expected.items()), {"name": None, "n": 1}]
 
 
+@pytest.mark.slow
 def test_all_columns_are_those_of_the_records(broker: str) -> None:
     found = query(SELECT_ALL, "--bootstrap-server", broker)
     assert len(found) == RECORDS
@@ -83,6 +84,7 @@ def test_all_columns_are_those_of_the_records(broker: str) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_scan_gives_the_same_records(broker: str) -> None:
     scanned = kafkatools.scan("topic:orders", bootstrap_servers=broker, columns=["partition", "offset", "value"])
     table = scanned.to_arrow()
@@ -150,6 +152,7 @@ def test_bounds_of_a_condition_spare_damaged_segments(ledger: pathlib.Path) -> N
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["multi-segment", "codec-zstd-java", "txn-java", "compacted", "message-set-v1-gzip"])
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 def test_records_are_counted_without_decoding_them(name: str, level: str) -> None:
@@ -192,6 +195,7 @@ def test_read_committed_applies_to_files() -> None:
 # -- files and formats --
 
 
+@pytest.mark.slow
 def test_parquet_and_csv_are_tables_and_results(ledger: pathlib.Path, tmp_path: pathlib.Path) -> None:
     table, names = tmp_path / "records.parquet", tmp_path / "names.csv"
     ran = run_kt("query", f"SELECT offset, key, timestamp FROM 'log:{ledger}' WHERE offset < 5", "-o", str(table))

@@ -174,6 +174,7 @@ def test_a_dry_run_counts_by_target_and_exception_and_changes_nothing(bootstrap:
     assert "kt-redrive-dead-dry" not in kt(bootstrap, "consumer-groups", "--list").out
 
 
+@pytest.mark.slow
 def test_records_that_cannot_be_sent_back_stay_and_are_named(bootstrap: str) -> None:
     create(bootstrap, "dead-left", 1, "--config", "max.message.bytes=2000000")
     create(bootstrap, "live-left")
@@ -224,6 +225,7 @@ def test_records_that_cannot_be_sent_back_stay_and_are_named(bootstrap: str) -> 
     assert [value[0] for value in values(bootstrap, "live-left")] == list("0123456789")
 
 
+@pytest.mark.slow
 def test_partition_timestamp_and_headers_follow_the_options(bootstrap: str) -> None:
     for topic in ("dead-how", "live-how"):
         create(bootstrap, topic, 3)
@@ -272,6 +274,7 @@ def test_many_records_fit_into_a_target_with_small_batches(bootstrap: str, codec
     assert [row["value"] for row in records(bootstrap, f"live-batch-{codec}")] == [f"value {n}" for n in range(200)]
 
 
+@pytest.mark.slow
 def test_the_target_is_inferred_from_the_name_on_request(bootstrap: str) -> None:
     create(bootstrap, "payments")
     create(bootstrap, "payments.DLT")
@@ -281,6 +284,7 @@ def test_the_target_is_inferred_from_the_name_on_request(bootstrap: str) -> None
     assert values(bootstrap, "payments") == ["x"]
 
 
+@pytest.mark.slow
 def test_records_that_came_back_too_often_are_left(bootstrap: str) -> None:
     create(bootstrap, "dead-often")
     create(bootstrap, "live-often")
@@ -299,6 +303,7 @@ def test_records_that_came_back_too_often_are_left(bootstrap: str) -> None:
     assert [row["headers"][0][1] for row in records(bootstrap, "live-often")] == ["2", "3", "1"]
 
 
+@pytest.mark.slow
 def test_transactions_of_the_dead_letter_topic_leave_no_gaps_in_the_progress(bootstrap: str) -> None:
     """Markers and aborted records have no offsets to send back, and an open transaction ends the run."""
     create(bootstrap, "dead-txn")
@@ -368,6 +373,7 @@ def test_offsets_that_were_reset_are_sent_back_again(bootstrap: str) -> None:
     assert redrive(bootstrap, "dead-reset").err == "Sent back a total of 2 records\n"
 
 
+@pytest.mark.slow
 def test_records_after_a_lost_end_of_the_log_are_sent(bootstrap: str) -> None:
     """The stored offset is beyond the end of the log, as after an unclean leader election."""
     create(bootstrap, "dead-lost")
@@ -404,6 +410,7 @@ def test_a_second_run_ends_the_first_one(bootstrap: str, monkeypatch: pytest.Mon
     assert values(bootstrap, "live-twice") == [f"value {number}" for number in range(5)]
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_created_again_starts_anew(bootstrap: str) -> None:
     create(bootstrap, "live-anew")
     for _ in range(2):

@@ -60,6 +60,7 @@ def test_a_right_without_which_nothing_can_be_sent(
     assert guarded.kt("redrive", topic).status is ExitStatus.OK  # nothing had been sent or marked as sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["DESCRIBE", "WRITE"])
 @pytest.mark.parametrize("mode", [["--dry-run"], []])
 def test_a_target_without_rights_keeps_its_records(guarded: GuardedBroker, operation: str, mode: list[str]) -> None:

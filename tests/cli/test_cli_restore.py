@@ -185,6 +185,7 @@ def test_aborted_and_open_transactions_are_left_out_and_a_group_goes_on_at_its_r
     ]
 
 
+@pytest.mark.slow
 def test_a_part_of_the_topics_under_another_name_as_of_a_time(source: str, target: str, tmp_path: pathlib.Path) -> None:
     create(source, "timed", partitions=3)
     fill(source, "timed", 30, batch_size=0)
@@ -279,6 +280,7 @@ def test_topics_with_records_or_other_partitions_are_refused(source: str, target
     assert records(target, "prepared") == records(source, "refused")
 
 
+@pytest.mark.slow
 def test_groups_in_use_and_offsets_of_others_stay(source: str, target: str, tmp_path: pathlib.Path) -> None:
     create(source, "grouped")
     fill(source, "grouped", 10, partitions=1)
@@ -344,6 +346,7 @@ def test_a_damaged_backup_is_not_restored(source: str, target: str, tmp_path: pa
     assert "-to-hurt" not in ok(target, "groups", "--list").out
 
 
+@pytest.mark.slow
 def test_a_restore_that_is_refused_creates_nothing_and_one_that_fails_keeps_written_records(
     source: str, target: str, tmp_path: pathlib.Path
 ) -> None:
@@ -385,6 +388,7 @@ def test_nothing_is_written_behind_a_record_that_is_refused(source: str, target:
     assert [row[3] for row in records(target, "large")] == [value.decode() for value in values]
 
 
+@pytest.mark.slow
 def test_records_of_somebody_else_end_a_restore_for_good(source: str, target: str, tmp_path: pathlib.Path) -> None:
     create(source, "shared")
     fill(source, "shared", 100, partitions=1, batch_size=0)

@@ -58,6 +58,7 @@ def test_a_right_without_which_nothing_is_restored(
     assert target not in guarded.topics()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["WRITE", "READ", "DESCRIBE_CONFIGS"])
 def test_an_existing_topic_without_rights_stays_empty_in_dry_runs_too(
     guarded: GuardedBroker, kept: str, operation: str

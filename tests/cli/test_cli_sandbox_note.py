@@ -160,6 +160,7 @@ def test_a_command_that_connects_twice_names_the_sandbox_once(home: str) -> None
     assert stderr.getvalue().decode().splitlines() == [note(home)]
 
 
+@pytest.mark.slow
 def test_the_help_of_kt_lists_every_variable_that_is_read() -> None:
     read = set()
     for path in SOURCE.rglob("*.py"):

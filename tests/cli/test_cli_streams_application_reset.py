@@ -127,6 +127,7 @@ def test_the_reset_behaves_as_recorded_on_apache_kafka(
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_are_refused_or_removed(
     start_broker: Callable[..., str], tmp_path: pathlib.Path, protocol: str
@@ -155,6 +156,7 @@ def test_members_are_refused_or_removed(
         assert _offsets(bootstrap, "busy") == {("orders", partition): 0 for partition in range(3)}
 
 
+@pytest.mark.slow
 def test_json_an_undo_file_and_the_journal(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
     bootstrap = start_broker()
     server = ("--bootstrap-server", bootstrap)

@@ -46,6 +46,7 @@ def split(stdout: str) -> tuple[list[str], list[str]]:
     return sorted(line for line in lines if not FAILURE.match(line)), sorted(failures)
 
 
+@pytest.mark.slow
 def test_output_is_that_of_kafkas_tool(bootstrap: str) -> None:
     phase = "live"
     for row in json.loads(RECORDED.read_text()):

@@ -170,6 +170,7 @@ def _offset(kt: Kt, group: str) -> Any:
     return [part["offset"] for row in described for part in row["partitions"]]
 
 
+@pytest.mark.slow
 def test_offsets_of_groups_are_undone(kt: Kt) -> None:
     topic = _topic(kt, "letters")
     kt("console-producer", "--topic", topic, stdin=b"a\nb\nc\n")
@@ -234,6 +235,7 @@ def test_the_list_says_what_can_be_undone(kt: Kt) -> None:
     assert change == {"entity": {"topic": topic}, "set": {"flush.ms": "9"}, "delete": []}
 
 
+@pytest.mark.slow
 def test_deleted_start_offsets_of_share_groups_are_undone(kt: Kt) -> None:
     topic = _topic(kt, "unshared")
     kt("console-producer", "--topic", topic, stdin=b"a\nb\nc\n")
@@ -245,6 +247,7 @@ def test_deleted_start_offsets_of_share_groups_are_undone(kt: Kt) -> None:
     assert '"start_offset":3' in described
 
 
+@pytest.mark.slow
 def test_a_copied_topic_is_undone_on_the_target_cluster(kt: Kt, tmp_path: pathlib.Path) -> None:
     topic = _topic(kt, "copied")
     with embedded_broker(tmp_path / "target") as target:

@@ -149,6 +149,7 @@ def test_two_clients_with_one_instance_id(bootstrap: str) -> None:
     assert verdict["cause"] == "static-member-replaced" and "group.instance.id one" in verdict["sentence"]
 
 
+@pytest.mark.slow
 def test_members_that_come_and_go(bootstrap: str) -> None:
     make_topic(bootstrap, "t-flap")
     with ExitStack() as members:
@@ -163,6 +164,7 @@ def test_members_that_come_and_go(bootstrap: str) -> None:
     assert verdict["cause"] == "members-change" and "1 of 1 joined" in verdict["sentence"]
 
 
+@pytest.mark.slow
 def test_members_that_come_and_go_before_the_first_commit(bootstrap: str) -> None:
     make_topic(bootstrap, "t-crash")
     with ExitStack() as members:
@@ -195,6 +197,7 @@ def test_a_rebalance_that_does_not_end(bootstrap: str) -> None:
     assert verdict["cause"] == "group-rebalancing" and "PreparingRebalance" in verdict["evidence"][0]
 
 
+@pytest.mark.slow
 def test_a_member_that_does_not_give_up_partitions(bootstrap: str) -> None:
     make_topic(bootstrap, "t-keep", 2)
     with ConsumerMember(bootstrap, "keeper", "keep", "A" * 22, ["t-keep"]) as one, GroupClient(bootstrap) as other:
@@ -295,6 +298,7 @@ def test_a_group_that_is_too_slow(bootstrap: str) -> None:
 # -- transactions --
 
 
+@pytest.mark.slow
 def test_an_open_transaction(bootstrap: str) -> None:
     make_topic(bootstrap, "t-open")
     with RawProducer(bootstrap, "copy-1", 600_000) as producer, member(bootstrap, "open", "t-open") as one:
@@ -307,6 +311,7 @@ def test_an_open_transaction(bootstrap: str) -> None:
     assert verdict["command"].endswith("forceTerminateTransaction --transactionalId copy-1 --dry-run")
 
 
+@pytest.mark.slow
 def test_a_transaction_behind_the_group_is_no_cause(bootstrap: str) -> None:
     make_topic(bootstrap, "t-ahead")
     with RawProducer(bootstrap, "copy-2", 600_000) as producer, member(bootstrap, "ahead", "t-ahead") as one:
@@ -337,6 +342,7 @@ def test_a_transaction_after_its_timeout(bootstrap: str) -> None:
     assert verdict["cause"] == "transaction-overdue" and "longer than its timeout of 60 s" in verdict["sentence"]
 
 
+@pytest.mark.slow
 def test_offsets_in_an_open_transaction(bootstrap: str) -> None:
     make_topic(bootstrap, "t-eos")
     with GroupClient(bootstrap) as client:
@@ -353,6 +359,7 @@ def test_offsets_in_an_open_transaction(bootstrap: str) -> None:
 # -- limits from outside --
 
 
+@pytest.mark.slow
 def test_a_principal_without_permission(bootstrap: str) -> None:
     make_topic(bootstrap, "t-acl")
     with GroupClient(bootstrap) as client:
@@ -370,6 +377,7 @@ def test_a_principal_without_permission(bootstrap: str) -> None:
     assert denied["sentence"].endswith("an ACL denies it")
 
 
+@pytest.mark.slow
 def test_a_quota(bootstrap: str) -> None:
     make_topic(bootstrap, "t-quota")
     produce(bootstrap, "t-quota", records=10, value=b"x" * 10_000)

@@ -82,6 +82,7 @@ def test_a_member_that_is_behind_elsewhere_is_no_cause(bootstrap: str) -> None:
         healthy(bootstrap, "group", "busy", clock=Between(lambda: member.commit_own({("busy", 0): 2})))
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_too_large_holds_one_partition(bootstrap: str) -> None:
     make_topic(bootstrap, "wide", 2, records=1, configs={"max.message.bytes": "4000000"})
     produce(bootstrap, "wide", 2, records=1, value=b"x" * 2_000_000)
@@ -131,6 +132,7 @@ def test_the_last_commit_is_told(bootstrap: str) -> None:
     assert verdict["evidence"][-1] == "The last commit was 60 min ago"
 
 
+@pytest.mark.slow
 def test_a_group_that_commits_rarely_is_healthy_until_it_is_late(bootstrap: str) -> None:
     make_topic(bootstrap, "rare", records=9)
     with ClassicMember(bootstrap, "client", "rare", {"rare": (0,)}) as member:
@@ -146,6 +148,7 @@ def test_a_group_that_commits_rarely_is_healthy_until_it_is_late(bootstrap: str)
 # -- deletion --
 
 
+@pytest.mark.slow
 def test_deletion_by_size_passed_the_group(bootstrap: str) -> None:
     limits = {"retention.bytes": str(SEGMENT), "segment.bytes": str(SEGMENT), "retention.ms": "-1"}
     make_topic(bootstrap, "sized", records=1, configs=limits)

@@ -66,6 +66,7 @@ def test_a_request_quota_of_a_group(bootstrap: str) -> None:
     assert "to 0.01 % of a thread of the broker, 0.1 ms in each second" in verdict["sentence"]
 
 
+@pytest.mark.slow
 def test_the_quota_of_the_default_user_decides_before_that_of_a_client_id(bootstrap: str) -> None:
     make_topic(bootstrap, "default")
     with ClassicMember(bootstrap, "anyone", "default", {"default": (0,)}) as member:

@@ -42,6 +42,7 @@ def now_ms() -> int:
 # -- transactions --
 
 
+@pytest.mark.slow
 def test_an_open_transaction_holds_a_partition(bootstrap: str) -> None:
     make_topic(bootstrap, "held", 2)
     with RawProducer(bootstrap, "held-1", 600_000) as producer:
@@ -160,6 +161,7 @@ def test_the_command_has_the_options_of_the_connection(bootstrap: str, tmp_path:
     assert f"--command-config '{settings}' forceTerminate" in json.loads(ran.out)["verdict"]["command"]
 
 
+@pytest.mark.slow
 def test_one_snapshot_of_a_cluster_says_what_is_unknown(tmp_path: pathlib.Path) -> None:
     with embedded_broker(tmp_path, **SETTINGS) as address:
         make_topic(address, "behind")

@@ -122,6 +122,7 @@ def test_internal_topics_match_only_when_they_are_not_excluded(broker: str, grou
     assert f'"group":"{group}-first"' in ran.out
 
 
+@pytest.mark.slow
 def test_record_that_cannot_be_printed_is_not_committed(broker: str, group: str) -> None:
     args = ("--topic", "numbers", "--group", group, "--from-beginning", "--value-deserializer", "LongDeserializer")
     for _ in range(2):

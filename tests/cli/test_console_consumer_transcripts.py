@@ -197,6 +197,7 @@ def check_stderr(case: Case, ran: Ran, difference: Difference) -> None:
             assert any(lines[0] == line for line in wanted), (lines, wanted)
 
 
+@pytest.mark.slow
 def test_groups_behave_as_recorded(broker: str, tmp_path: pathlib.Path) -> None:
     recorded = {case.number: case for case in transcripts.load("console-consumer")}
     # The first group makes __consumer_offsets: that is not for the time of the first case.

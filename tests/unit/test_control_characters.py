@@ -68,6 +68,7 @@ def test_bytes_that_are_no_text_are_shown_as_bytes() -> None:
     assert visible(b"a\x9b\xff".decode("utf-8", "surrogateescape")) == "a\\x9b\\xff"
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # a busy machine is no mistake
 @given(st.text())
 def test_json_reads_back_and_holds_no_control(text: str) -> None:

@@ -198,6 +198,7 @@ def test_a_member_that_does_not_poll_stays_in_its_group(bootstrap: str, protocol
     run_on("asyncio", main)
 
 
+@pytest.mark.slow
 def test_consumed_offsets_go_with_the_transaction(bootstrap: str) -> None:
     async def main() -> None:
         settings = {"bootstrap_servers": bootstrap, "transactional_id": "copier"}

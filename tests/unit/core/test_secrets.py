@@ -60,6 +60,7 @@ def test_a_short_secret_is_hidden_in_text_of_others_only_and_as_a_word() -> None
     assert redacted_line("Topic zq does not exist") == "Topic zq does not exist"
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # a busy machine is no mistake
 @given(st.text("aB", min_size=12), st.binary(max_size=5), st.binary(max_size=5))
 def test_base64_at_every_alignment(secret: str, before: bytes, after: bytes) -> None:

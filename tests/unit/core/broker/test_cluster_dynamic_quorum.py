@@ -65,6 +65,7 @@ def _voters(cluster: ClusterNodes, by: int) -> dict[int, uuid.UUID | None]:
     return {voter.replica_id: voter.replica_directory_id for voter in _quorum(cluster, by).current_voters}
 
 
+@pytest.mark.slow
 def test_controllers_join_and_the_first_one_may_leave(cluster: ClusterNodes) -> None:
     directories = {node_id: _directory(cluster, node_id) for node_id in cluster.ids}
     assert _voters(cluster, 3) == {1: directories[1]}
@@ -90,6 +91,7 @@ def test_controllers_join_and_the_first_one_may_leave(cluster: ClusterNodes) -> 
     assert cluster.nodes[1].raft.voter_set.by_id.keys() == {2, 3}
 
 
+@pytest.mark.slow
 def test_a_leader_that_is_removed_hands_over(cluster: ClusterNodes) -> None:
     assert _add(cluster, 2, by=1).error_code == 0
     directory_id = _directory(cluster, 1)
@@ -100,6 +102,7 @@ def test_a_leader_that_is_removed_hands_over(cluster: ClusterNodes) -> None:
     assert {observer.replica_id for observer in _quorum(cluster, 1).observers} >= {1}
 
 
+@pytest.mark.slow
 def test_a_leader_that_comes_back_on_another_port_reports_it_when_its_epoch_begins(cluster: ClusterNodes) -> None:
     for node_id in cluster.ids:
         cluster.kill(node_id)

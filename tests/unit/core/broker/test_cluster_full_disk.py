@@ -40,6 +40,7 @@ def leaders(cluster: ClusterNodes) -> set[int]:
     return {state.leader for node in cluster.nodes.values() for state in node.image.topics["t"].partitions.values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_controller", [True, False])
 def test_a_node_whose_disk_is_full_ends_and_the_others_go_on(cluster: ClusterNodes, is_controller: bool) -> None:
     cluster.create_topic("t", partitions=PARTITIONS)
@@ -62,6 +63,7 @@ def test_a_node_whose_disk_is_full_ends_and_the_others_go_on(cluster: ClusterNod
     assert cluster.clock.now_ms() - begun_ms <= LIMIT_MS
 
 
+@pytest.mark.slow
 def test_a_controller_whose_disk_is_full_answers_a_change_through_its_successor(cluster: ClusterNodes) -> None:
     """The change that met the full disk was not made: it goes to the next controller."""
     active = cluster.controller.node_id
@@ -76,6 +78,7 @@ def test_a_controller_whose_disk_is_full_answers_a_change_through_its_successor(
     assert [int(each.error_code) for each in client.receive(19, 7).topics] == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_asked_directly", [True, False])
 @pytest.mark.parametrize("changed", [0, 1])
 def test_a_change_of_several_resources_whose_controller_fails_has_one_outcome(

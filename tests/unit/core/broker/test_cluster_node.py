@@ -56,6 +56,7 @@ def test_until_it_has_joined_a_broker_refuses_clients(cluster: ClusterNodes) -> 
         cluster.client(1)
 
 
+@pytest.mark.slow
 def test_any_broker_takes_a_change_and_answers_when_it_is_committed(running: ClusterNodes) -> None:
     for node_id in running.ids:
         topics = [{"name": f"from-{node_id}", "num_partitions": 3, "replication_factor": 3}]
@@ -102,6 +103,7 @@ def test_the_controllers_listener_lists_its_own_apis(running: ClusterNodes) -> N
     assert {19, 75} <= described
 
 
+@pytest.mark.slow
 def test_the_leader_of_the_quorum_dies_and_comes_back(running: ClusterNodes) -> None:
     lost = running.controller.node_id
     running.kill(lost)
@@ -120,6 +122,7 @@ def test_the_leader_of_the_quorum_dies_and_comes_back(running: ClusterNodes) -> 
     running.run_until(lambda: node.is_ready and not fenced())
 
 
+@pytest.mark.slow
 def test_a_controlled_shutdown_moves_leaders_at_once_and_says_so(running: ClusterNodes) -> None:
     running.create_topic("moved", 6)
     leaving = running.controller.node_id
@@ -160,6 +163,7 @@ def test_without_a_majority_reads_go_on_and_changes_say_why_they_wait(running: C
     running.create_topic("later", replication=1)
 
 
+@pytest.mark.slow
 def test_all_are_killed_and_start_again(running: ClusterNodes) -> None:
     running.create_topic("kept", 2)
     for node_id in running.ids:
@@ -184,6 +188,7 @@ def test_a_directory_of_another_cluster(running: ClusterNodes) -> None:
     assert all(node.failure is None and node.is_ready for node in running.nodes.values())
 
 
+@pytest.mark.slow
 def test_a_wiped_disk_is_filled_again(running: ClusterNodes) -> None:
     running.create_topic("whole", 2)
     running.kill(3)
@@ -216,6 +221,7 @@ def test_a_node_that_is_no_voter_must_not_be_a_controller(cluster: ClusterNodes)
     )
 
 
+@pytest.mark.slow
 def test_a_paused_leader_of_the_quorum_is_replaced_and_comes_back_as_a_follower(running: ClusterNodes) -> None:
     running.create_topic("paused", 3)
     lost = running.controller.node_id
@@ -231,6 +237,7 @@ def test_a_paused_leader_of_the_quorum_is_replaced_and_comes_back_as_a_follower(
     assert len({each.raft.leader_id for each in running.nodes.values()}) == 1
 
 
+@pytest.mark.slow
 def test_a_change_under_way_at_a_controller_that_is_paused_is_the_clients_to_ask_for_again(
     running: ClusterNodes,
 ) -> None:
@@ -329,6 +336,7 @@ def test_a_node_that_never_joined_leaves_its_logs_as_they_were(running: ClusterN
     assert {name: (root / name).read_bytes() for name in names} == before
 
 
+@pytest.mark.slow
 def test_a_partition_that_went_while_its_broker_was_down_is_put_aside(running: ClusterNodes) -> None:
     running.create_topic("gone")
     running.run_until(lambda: (running.root / "node-3" / "gone-0").exists())
@@ -342,6 +350,7 @@ def test_a_partition_that_went_while_its_broker_was_down_is_put_aside(running: C
     assert any(line.endswith("renamed and kept as a stray") for line in running.lines)
 
 
+@pytest.mark.slow
 def test_a_broker_that_cannot_put_aside_what_is_not_its_own_says_so_and_ends(
     running: ClusterNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,6 +373,7 @@ def test_a_broker_that_cannot_put_aside_what_is_not_its_own_says_so_and_ends(
     )
 
 
+@pytest.mark.slow
 def test_controllers_register_each_life_once(running: ClusterNodes) -> None:
     image = running.nodes[1].image
     running.run_until(lambda: len(image.controllers) == 3)
@@ -391,6 +401,7 @@ def test_a_broker_that_was_unregistered_registers_again(running: ClusterNodes) -
     running.run_until(lambda: not running.nodes[1].image.brokers[3].is_fenced)
 
 
+@pytest.mark.slow
 def test_all_are_stopped_at_once(running: ClusterNodes) -> None:
     """The last ones have nobody to hand over to, and need not wait for it."""
     running.create_topic("last", 3)

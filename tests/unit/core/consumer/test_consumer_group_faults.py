@@ -187,6 +187,7 @@ def test_a_member_that_does_not_poll_leaves_and_comes_back(broker: str, client: 
         assert told.calls[:2] == [("assigned", [0, 1]), ("lost", [0, 1])]
 
 
+@pytest.mark.slow
 def test_heartbeats_go_on_while_the_application_works(broker: str, client: RawClient, group: str) -> None:
     topic = topic_of(client, 1)
     with member(broker, group, session_timeout_ms="1500") as consumer:

@@ -30,6 +30,7 @@ def matches(matcher: Matcher) -> list[int]:
     return [position for position, name in enumerate(NAMES) if matcher.fullmatch(name)]
 
 
+@pytest.mark.slow
 def test_the_broker_answers_as_apache_kafka(tmp_path: pathlib.Path) -> None:
     settings = {"transaction_state_log_num_partitions": "2", "offsets_topic_num_partitions": "2"}
     with embedded_broker(tmp_path, **settings) as bootstrap:

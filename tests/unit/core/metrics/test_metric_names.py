@@ -107,6 +107,7 @@ def test_metrics_of_partitions_end_with_their_assignment(bootstrap: str) -> None
         assert {name.tag("topic") for name in consumer.metrics() if name.tag("partition")} == {"other"}
 
 
+@pytest.mark.slow
 def test_share_consumer_has_the_metrics_of_kafkas(bootstrap: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.alter_configs({("group", "shared"): {"share.auto.offset.reset": "earliest"}})

@@ -198,6 +198,7 @@ def test_columns_of_a_batch() -> None:
     assert part.buffer is columns.buffer
 
 
+@pytest.mark.slow
 @given(HEADERS)
 def test_headers_are_decoded_as_they_were_encoded(headers: list) -> None:
     assert decode_headers(encode_headers(headers)) == tuple(headers)

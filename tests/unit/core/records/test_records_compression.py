@@ -32,6 +32,7 @@ def test_round_trip(codec: CompressionType, magic: int, sample: bytes) -> None:
     assert decompress(codec, memoryview(compress(codec, sample, magic=magic)), magic=magic) == sample
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.sampled_from(PACKED), st.lists(st.tuples(st.binary(max_size=20), st.integers(1, 9000)), max_size=6))
 def test_round_trip_of_any_bytes(codec: CompressionType, parts: list[tuple[bytes, int]]) -> None:
@@ -117,6 +118,7 @@ def test_more_than_the_cap_is_refused(codec: CompressionType) -> None:
     assert len(decompress(codec, packed, max_output_bytes=1_000_000)) == 1_000_000
 
 
+@pytest.mark.slow
 def test_a_bomb_is_stopped_early() -> None:
     inner = zlib.compressobj(9, zlib.DEFLATED, 31)
     bomb = b"".join(inner.compress(bytes(1 << 20)) for _ in range(64)) + inner.flush()
@@ -252,6 +254,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_takes_no_more_memory_than_the_bound(name: str) -> None:
     codec, packed = BOMBS[name]()

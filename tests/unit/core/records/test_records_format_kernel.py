@@ -46,6 +46,7 @@ def one_by_one(rows: list[tuple[int, bytes | None, bytes | None]], parts: list[t
     return out
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(ROWS, PARTS)
 def test_all_parts_of_all_rows(rows: Any, parts: Any) -> None:

@@ -181,6 +181,7 @@ def test_places_and_cells_agree_on_damaged_batches(data: st.DataObject) -> None:
         assert cells_of(gather_kernel, part, found[0], column) == cells_of(plain, part, found[0], column)
 
 
+@pytest.mark.slow
 @LOOSE
 @given(st.binary(min_size=1, max_size=60), st.lists(st.integers(-3, 70), min_size=8, max_size=8), st.integers(0, 12))
 def test_headers_agree_on_any_places(data: bytes, places: list[int], room: int) -> None:

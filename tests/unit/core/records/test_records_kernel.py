@@ -275,6 +275,7 @@ def test_scan_stops_where_kafka_stops(kernels: Any) -> None:
     assert table_of(kernels, segment, room=2)[1:] == (batches[2].position, kernels.SCAN_FULL)
 
 
+@pytest.mark.slow
 @LOOSE
 @given(st.binary(max_size=200), st.integers(-5, 210), st.integers(-5, 210))
 def test_scans_agree_on_any_bytes(data: bytes, start: int, end: int) -> None:

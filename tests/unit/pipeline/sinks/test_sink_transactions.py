@@ -160,6 +160,7 @@ def test_readers_see_an_epoch_when_its_commit_returns(steps: Steps) -> None:
         assert steps.read(query.topic) == rows_of(*range(epoch + 1))
 
 
+@pytest.mark.slow
 def test_epochs_without_rows_write_nothing(steps: Steps) -> None:
     query = Query(steps)
     for epoch in (0, 1):
@@ -204,6 +205,7 @@ def test_a_transaction_that_was_aborted_before_the_decision_fails_the_epoch(step
     assert query.ended() == (rows_of(0), 0)
 
 
+@pytest.mark.slow
 def test_a_transaction_that_was_aborted_behind_the_decision_is_told(
     steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def times_at(broker: ScriptedBroker, *offsets: int) -> dict[Any, Any]:
         return record_times(admin, [("orders", 0, offset) for offset in offsets])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", [b"", batch(3, 100)[:-1], batch(3, 100)], ids=["none", "cut", "earlier"])
 def test_search_ends_when_no_batch_after_the_position_comes(records: bytes) -> None:
     broker = broker_with(records)

@@ -46,6 +46,7 @@ def one_by_one(form: str, rows: Any) -> bytes:
     return out
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(ROWS, TOKENS)
 def test_columns_and_single_records_give_the_same_bytes(rows: Any, tokens: list[str]) -> None:

@@ -101,6 +101,7 @@ def test_a_collector_gets_the_names_of_the_kafka_receiver() -> None:
     assert [entry.key for entry in point.attributes] == ["group", "topic", "partition"]
 
 
+@pytest.mark.slow
 def test_a_failed_snapshot_exports_only_that_it_failed() -> None:
     with receiving() as receiver:
         sender = OtlpSender(parse_url(receiver.url + "/otlp/v1/metrics?x=1"), STARTED_MS)

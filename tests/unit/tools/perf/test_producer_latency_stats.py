@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_runs_count_as_often_as_they_have_records() -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), min_size=1, max_size=20))
 def test_percentiles_are_those_of_the_single_latencies(runs: list[tuple[int, int]]) -> None:
     stats = LatencyStats(0, 5000)

@@ -33,6 +33,7 @@ def _take(payloads: Payloads, count: int) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 100, CHUNK_BYTES + 1])
 def test_random_values_are_letters_of_the_size_asked_for(size: int) -> None:
     values = _take(RandomPayloads(size), 5)

@@ -21,6 +21,7 @@ def expected_ranges(offsets: set[int]) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
+@pytest.mark.slow
 @given(PAIRS)
 def test_ranges_are_those_of_the_set(pairs: list[tuple[int, int]]) -> None:
     ranges, offsets = OffsetRanges(), set[int]()
@@ -33,6 +34,7 @@ def test_ranges_are_those_of_the_set(pairs: list[tuple[int, int]]) -> None:
         assert ranges.first_missing(offset) == next(number for number in range(offset, 200) if number not in offsets)
 
 
+@pytest.mark.slow
 @given(PAIRS, st.integers(0, 80))
 def test_offsets_from_an_end_on_are_removed(pairs: list[tuple[int, int]], end: int) -> None:
     ranges = OffsetRanges((start, start + length) for start, length in pairs)

@@ -31,6 +31,7 @@ def fetched(values: Sequence[bytes | None]) -> FetchedColumns:
 VALUES = [b'{"user":"ann","n":"7"}', b"plain text", None, b'{"user":"bob"}', b"\xff\x00", b'{"user":"ann","n":"x"}']
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "rows", "notes"),
     [

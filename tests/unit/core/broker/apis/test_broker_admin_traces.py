@@ -8,6 +8,7 @@ import pytest
 from support.traces import TRACES, Tracer, differences, load_trace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRACES)
 def test_a_trace_is_answered_as_kafka_answered_it(run_node: Callable[..., Any], name: str) -> None:
     trace = load_trace(name)

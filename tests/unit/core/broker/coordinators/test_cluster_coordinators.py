@@ -178,6 +178,7 @@ def state(cluster: Cluster, coordinator: int) -> str:
     return str(found.transaction_state)
 
 
+@pytest.mark.slow
 def test_a_transaction_over_all_nodes_is_committed(cluster: Cluster) -> None:
     coordinator = cluster.coordinator(ID, 1)
     producer = begin(cluster, coordinator)
@@ -238,6 +239,7 @@ def test_a_share_group_gets_its_partitions_from_coordinators_on_other_nodes(clus
     cluster.run_until(lambda: not beat(second, epoch).error_code)
 
 
+@pytest.mark.slow
 def test_coordinators_are_spread_over_the_nodes(cluster: Cluster) -> None:
     names = [f"group-{number}" for number in range(12)]
     found = {partition_for(name, 3): cluster.coordinator(name, 0) for name in names}

@@ -95,6 +95,7 @@ def codes(client: BrokerClient, cluster: ClusterNodes, api_key: int, version: in
     return [int(each.error_code) for each in getattr(answer, names.get(api_key, "responses"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_forwarded", [False, True])
 @pytest.mark.parametrize("api_key", [CREATE_TOPICS, CREATE_PARTITIONS])
 def test_the_controller_answers_others_while_it_plans_and_every_node_gets_the_whole_topic(
@@ -122,6 +123,7 @@ def test_the_controller_answers_others_while_it_plans_and_every_node_gets_the_wh
     assert codes(client, cluster, api_key, version) == [NONE]
 
 
+@pytest.mark.slow
 def test_a_broker_answers_others_while_it_decodes_a_large_batch(cluster: ClusterNodes) -> None:
     follower = others(cluster)[0]
     client = cluster.client(cluster.ids[0])
@@ -138,6 +140,7 @@ def test_a_broker_answers_others_while_it_decodes_a_large_batch(cluster: Cluster
     cluster.run_until(lambda: sizes(cluster) == {COUNT})
 
 
+@pytest.mark.slow
 def test_a_controller_that_loses_the_leadership_while_it_plans_leaves_no_part_of_the_topic(
     cluster: ClusterNodes,
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_controller_that_loses_the_leadership_while_it_plans_leaves_no_part_of
     assert sizes(cluster) == {0}
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_fenced_while_a_topic_is_planned_leads_none_of_its_partitions(cluster: ClusterNodes) -> None:
     active = cluster.controller
     fenced = others(cluster)[0].node_id
@@ -165,6 +169,7 @@ def test_a_broker_that_is_fenced_while_a_topic_is_planned_leads_none_of_its_part
     cluster.paused.clear()
 
 
+@pytest.mark.slow
 def test_brokers_delete_the_partitions_of_a_topic_in_portions(
     cluster: ClusterNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +192,7 @@ def test_brokers_delete_the_partitions_of_a_topic_in_portions(
     assert "t" not in node.replicas.partitions
 
 
+@pytest.mark.slow
 def test_a_reassignment_of_many_partitions_is_written_in_portions(cluster: ClusterNodes) -> None:
     cluster.create_topic("t", COUNT, 1)
     active = cluster.controller

@@ -114,6 +114,7 @@ def finish(cluster: ClusterNodes, client: BrokerClient, api_key: int) -> list[in
     return codes(api_key, client.receive(api_key, VERSIONS[api_key]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api_key", [CREATE_TOPICS, CREATE_PARTITIONS, ALTER_CONFIGS, DELETE_TOPICS])
 @pytest.mark.parametrize("is_forwarded", [False, True])
 def test_the_controller_answers_others_between_the_topics_of_a_change(
@@ -135,6 +136,7 @@ def test_the_controller_answers_others_between_the_topics_of_a_change(
     assert changed(cluster, active, api_key) == len(NAMES)
 
 
+@pytest.mark.slow
 def test_a_broker_of_a_cluster_reads_many_topics_in_slices(cluster: ClusterNodes) -> None:
     broker = cluster.controller
     broker.listener.lane = lane = CountingLane()
@@ -147,6 +149,7 @@ def test_a_broker_of_a_cluster_reads_many_topics_in_slices(cluster: ClusterNodes
     assert lane.slices - before > len(NAMES)
 
 
+@pytest.mark.slow
 def test_the_broker_that_forwards_a_long_change_keeps_its_session(cluster: ClusterNodes) -> None:
     active = cluster.controller
     asked = next(node_id for node_id in cluster.ids if node_id != active.node_id)
@@ -168,6 +171,7 @@ def test_a_large_request_of_a_broker_to_the_controller_is_answered(cluster: Clus
         assert int(broker.receive(ASSIGN_REPLICAS_TO_DIRS, 0).error_code) == STALE_BROKER_EPOCH
 
 
+@pytest.mark.slow
 def test_a_topic_that_another_client_creates_meanwhile_is_created_once(cluster: ClusterNodes) -> None:
     active = cluster.controller.node_id
     asked, other = (node_id for node_id in cluster.ids if node_id != active)
@@ -183,6 +187,7 @@ def test_a_topic_that_another_client_creates_meanwhile_is_created_once(cluster: 
     assert len(cluster.controller.controller.image.topics[name].partitions) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_elected_again", [False, True])
 def test_a_controller_that_lost_the_leadership_in_between_does_not_say_that_all_was_done(
     cluster: ClusterNodes, is_elected_again: bool

@@ -122,6 +122,7 @@ VALUES = {
 SAME = {"log.local.retention.bytes"}
 
 
+@pytest.mark.slow
 def test_a_default_of_topics_counts_for_topics_that_exist(run_node: Callable[..., Any]) -> None:
     node = run_node().node
     with RawClient(node.bootstrap) as client:

@@ -139,6 +139,7 @@ def test_others_are_answered_while_the_partitions_of_a_topic_are_deleted(broker:
     assert [path for path in tmp_path.iterdir() if path.name.startswith("t-") and path.suffix == ""] == []
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_created_again_while_it_is_deleted_begins_empty(broker: Turns) -> None:
     create(broker)
     before = broker.node.image.topics["t"].topic_id

@@ -89,6 +89,7 @@ def test_a_topic_is_made_but_for_the_partition_that_has_no_room(broker: FullBrok
     eventually(has_room, 10)
 
 
+@pytest.mark.slow
 def test_a_partition_that_has_no_room_is_reported_once_until_the_reason_changes(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ def test_another_connection_is_answered_while_a_fetch_of_15000_partitions_is_wor
     assert max(calls) < sum(calls) / 50
 
 
+@pytest.mark.slow
 def test_a_small_request_of_a_session_with_many_partitions_is_worked_off_in_slices(broker: Turns) -> None:
     topic = Topic(broker, PARTITIONS)
     request = topic.request([], BY_ID, **topic.session())
@@ -170,6 +171,7 @@ def test_a_waiting_fetch_reads_again_only_the_partition_that_got_a_record(broker
     assert reads == [11]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [20, PARTITIONS])
 def test_min_bytes_are_counted_over_all_partitions(broker: Turns, count: int) -> None:
     topic = Topic(broker, count)
@@ -183,6 +185,7 @@ def test_min_bytes_are_counted_over_all_partitions(broker: Turns, count: int) ->
     assert reads == [3, 4, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [20, PARTITIONS])
 def test_a_waiting_fetch_is_answered_when_one_of_its_partitions_goes_away(broker: Turns, count: int) -> None:
     topic = Topic(broker, count)
@@ -242,6 +245,7 @@ def lose_directory(topic: Topic, partition: Partition) -> None:
     partition.log.go_offline(OSError("the disk failed"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "error_code", "found_values"),
     [

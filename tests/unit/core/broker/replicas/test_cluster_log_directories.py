@@ -115,6 +115,7 @@ def test_others_lead_what_lay_in_a_directory_that_failed(
     assert all(set(image.topics["t"].partitions[index].isr) == {1, 2, 3} for index in set(range(8)) - lying)
 
 
+@pytest.mark.slow
 def test_writes_do_not_wait_for_a_follower_whose_directory_failed(
     cluster: ClusterNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +156,7 @@ def test_a_disk_that_was_wiped_is_filled_again_and_the_controller_hears_of_its_n
     assert ends == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_follower_moves_between_its_directories(cluster: ClusterNodes) -> None:
     for node_id in cluster.ids:
         start(cluster, node_id)
@@ -200,6 +202,7 @@ def test_without_the_metadatas_directory_a_node_ends(cluster: ClusterNodes) -> N
     assert str(node.failure) == f"Shutdown broker because the metadata log dir {node.log_directory} has failed"
 
 
+@pytest.mark.slow
 def test_a_new_replica_goes_where_it_was_said_that_it_should_be(cluster: ClusterNodes) -> None:
     """As the reassignment tool does it with log_dirs: the directory first, then the replica."""
     for node_id in cluster.ids:

@@ -95,6 +95,7 @@ def pair(tmp_path: pathlib.Path) -> Iterator[Pair]:
     made.nodes.close()
 
 
+@pytest.mark.slow
 def test_the_positions_of_a_follower_are_taken_in_slices(pair: Pair) -> None:
     pair.append()
     opened = pair.fetch(list(range(PARTITIONS)) * 1000)
@@ -123,6 +124,7 @@ def test_a_response_has_records_of_some_partitions_and_the_next_ones_of_the_othe
     assert sorted(sum(named, [])) == list(range(PARTITIONS))
 
 
+@pytest.mark.slow
 def test_a_session_that_ends_while_its_request_is_worked_off_is_an_error(pair: Pair) -> None:
     pair.leader.listener.lane = SlowLane(slice_ns=0)
     client, sessions = pair.nodes.client(1), pair.leader.replicas.replication.sessions  # type: ignore[union-attr]
@@ -151,6 +153,7 @@ def test_a_look_at_all_partitions_of_a_large_session_goes_through_the_slow_lane(
     assert not pair.leader.listener.lane.is_busy
 
 
+@pytest.mark.slow
 def test_a_follower_names_some_partitions_in_a_request_and_gets_all_of_them(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +170,7 @@ def test_a_follower_names_some_partitions_in_a_request_and_gets_all_of_them(
     assert max(requests) == 7
 
 
+@pytest.mark.slow
 def test_changes_of_in_sync_replicas_are_asked_for_in_portions(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     portions: list[int] = []
     alter = leader_reports.alter_partitions

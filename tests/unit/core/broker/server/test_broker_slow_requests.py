@@ -67,6 +67,7 @@ def _varint(number: int) -> bytes:
     return bytes(out) + bytes((number,))
 
 
+@pytest.mark.slow
 def test_a_refusal_is_an_error_where_the_answer_has_a_place_for_it(broker: Turns) -> None:
     client = broker.connect()
     protocols = [{"name": f"p{number}", "metadata": b""} for number in range(30_000)]
@@ -86,6 +87,7 @@ def test_a_refused_api_versions_request_has_a_response_header_that_any_client_re
     assert int(broker.receive(client, 18, 4).error_code) == INVALID_REQUEST
 
 
+@pytest.mark.slow
 def test_a_large_request_that_is_legal_is_answered_in_full(broker: Turns) -> None:
     client = broker.connect()
     topics = [{"name": "t", "partition_indexes": range(100_000)}]
@@ -246,6 +248,7 @@ def test_a_request_of_100_mib_is_received_without_copies_of_it(broker: Turns) ->
     assert broker.node.listener.buffered_bytes == len(connection._buffer) == 256 * 1024
 
 
+@pytest.mark.slow
 def test_a_connection_that_pipelines_costly_requests_takes_turns_with_others(broker: Turns) -> None:
     greedy, other = broker.connect(), broker.connect()
     frame = greedy.frame(3, 9, names(900))

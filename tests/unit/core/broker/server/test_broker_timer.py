@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.manual_clock import ManualClock
@@ -72,6 +73,7 @@ def test_next_expiration_is_never_after_the_next_task() -> None:
     assert found <= 7_777
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 200_000), max_size=40), st.lists(st.integers(1, 30_000), min_size=1, max_size=30))
 def test_every_task_runs_exactly_once_at_the_first_advance_at_or_after_it(delays: list[int], steps: list[int]) -> None:
     timer = Timer(500)

@@ -58,12 +58,14 @@ def test_the_active_controller_answers_with_the_clients_correlation_id(running: 
     assert (topic.name, int(topic.error_code)) == ("inside", 0)
 
 
+@pytest.mark.slow
 def test_another_one_says_that_it_is_not_the_controller(running: ClusterNodes) -> None:
     other = next(node_id for node_id in running.ids if node_id != running.controller.node_id)
     answer = forward(running, other, create_topic("elsewhere", 1))
     assert (int(answer.error_code), answer.response_data) == (NOT_CONTROLLER, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "host"),
     [

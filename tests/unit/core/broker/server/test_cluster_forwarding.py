@@ -117,6 +117,7 @@ def test_a_change_that_waits_for_a_controller_ends_with_its_client(cluster: Clus
         client.close()
 
 
+@pytest.mark.slow
 def test_what_is_asked_behind_a_request_that_waits_is_not_done_when_the_client_has_gone(
     cluster: ClusterNodes,
 ) -> None:

@@ -135,6 +135,7 @@ def test_explicit_mode_sends_each_outcome(broker: str, topic: str) -> None:
         assert offsets(poll(reader)) == [7, 8, 9]
 
 
+@pytest.mark.slow
 def test_acknowledging_after_the_lock_ended_is_reported(broker: str, topic: str) -> None:
     with (
         consumer(broker, "late", 1000, share_acknowledgement_mode="explicit") as slow,

@@ -77,6 +77,7 @@ def test_the_upper_bound_of_a_fetch(position: int, expected: tuple[int, int] | N
     assert index.fetch_upper_bound(position) == expected
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 3000), unique=True, min_size=1, max_size=1100), st.integers(BASE, BASE + 3000))
 def test_truncation_keeps_what_is_below(relative: list[int], cut: int) -> None:
     relative.sort()

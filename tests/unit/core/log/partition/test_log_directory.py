@@ -271,6 +271,7 @@ def moved(files: FaultyFileSystem, manager: LogManager) -> None:
     manager.tasks.run_due(NOW_MS)
 
 
+@pytest.mark.slow
 def test_a_move_survives_a_crash_at_every_operation_of_it() -> None:
     """With what was synced only: nothing is lost, and the partition lies in one directory."""
     config = LogConfig(segment_bytes=300, segment_index_bytes=1024, file_delete_delay_ms=0)

@@ -148,6 +148,7 @@ def test_what_the_signer_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         msk_source({}, SERVERS)()
 
 
+@pytest.mark.slow
 def test_broker_gets_the_token_as_oauthbearer() -> None:
     rig = Rig({**JAVAS, "security.protocol": "SASL_PLAINTEXT"})
     try:

@@ -46,6 +46,7 @@ def test_no_task_has_more_than_its_records() -> None:
     assert len(split_ranges(ranges, 1, 9, 4)) >= 8
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 20)), max_size=6),
     st.integers(1, 9),
@@ -75,6 +76,7 @@ def test_a_trigger_takes_of_each_partition_its_share_and_starves_none() -> None:
     assert limit_rate(1, {A: 3, B: 8}, {A: 3, B: 8}) == {A: 3, B: 8}
 
 
+@pytest.mark.slow
 @given(st.integers(1, 50), st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=5))
 def test_triggers_come_to_the_end(limit: int, partitions: list[tuple[int, int]]) -> None:
     start = {TopicPartition("t", n): at for n, (at, _) in enumerate(partitions)}

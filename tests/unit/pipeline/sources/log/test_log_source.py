@@ -203,6 +203,7 @@ def test_batches_are_their_headers(name: str) -> None:
         assert {row["transaction"] for row in found} == {None, "open", "committed", "aborted"}
 
 
+@pytest.mark.slow
 def test_damage_is_a_row_and_in_the_report_and_reports_do_not_depend_on_splits(
     ledger: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -100,6 +100,7 @@ def _without_former_replicas(case: dict[str, Any]) -> dict[str, Any] | None:
     return kept if elr == before else {**kept, "eligible_leader_replicas": elr}
 
 
+@pytest.mark.slow
 def test_every_change_is_the_one_apache_kafka_makes() -> None:
     cases = [json.loads(line) for line in gzip.decompress(_RECORDED.read_bytes()).splitlines()]
     assert len(cases) == 3000

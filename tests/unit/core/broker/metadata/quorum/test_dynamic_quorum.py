@@ -173,6 +173,7 @@ def test_a_voter_reports_its_new_address() -> None:
     simulation.check_voters()
 
 
+@pytest.mark.slow
 def test_a_static_voter_that_missed_the_upgrade_follows_a_leader_that_its_settings_do_not_name() -> None:
     random_changes(7000325, 20_000)
 

@@ -163,6 +163,7 @@ def test_an_observer_gets_everything_and_never_counts() -> None:
     assert leader.raft.high_watermark == before
 
 
+@pytest.mark.slow
 def test_the_simulation_sees_a_member_that_forgets_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks are worth something: a leader that leads its epoch again after a restart is found out."""
     read = ElectionStore.read
