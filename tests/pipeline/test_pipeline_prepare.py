@@ -102,7 +102,9 @@ def test_a_session_that_fails_leaves_nothing(tmp_path: pathlib.Path) -> None:
     environ = environ_of(tmp_path, SPARK_SUBMIT_OPTS="-agentlib:absent")
     ran = run_kt("pipeline", "prepare", environ=environ)
     assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
-    assert "Spark's session failed: Error occurred during CDS dumping: " in ran.err
+    announced, error = ran.err.splitlines()
+    assert announced.startswith("Starting Spark, to archive the classes of a session")
+    assert error.startswith("Spark's session failed: Error occurred during CDS dumping: ")
     assert list((tmp_path / "spark-classes").iterdir()) == []
 
 

@@ -32,6 +32,8 @@ pytest.importorskip("pyspark", reason="PySpark is not installed")
 
 KT = str(pathlib.Path(sys.executable).parent / "kt")
 ANNOUNCED_S = 2
+WITHOUT_SESSION = ("package", "prepare")
+"""Subcommands that open no session of their own; prepare announces the one that it starts in its own words."""
 JAVA = """#!/bin/sh
 case "$*" in
 *-version*) echo 'openjdk version "17.0.15" 2025-04-15' >&2 ;;
@@ -209,7 +211,7 @@ def _processor_seconds(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS if command.name != "package"])
+@pytest.mark.parametrize("name", [command.name for command in SUBCOMMANDS if command.name not in WITHOUT_SESSION])
 def test_every_subcommand_announces_the_start_of_spark_within_two_seconds(
     tmp_path: pathlib.Path, bootstrap: str, java_home: pathlib.Path, name: str
 ) -> None:
