@@ -374,3 +374,20 @@ def test_local_workers_run_the_python_of_the_program(spark: SparkSession, monkey
     register(spark)
     assert context.parallelize([0], 1).map(python_and_pyspark).collect() == [(sys.executable, pyspark.__file__)]
     monkeypatch.setattr(context, "pythonExec", before)
+
+
+def test_java_options_of_spark_defaults_are_kept(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -Dkt.defaults=kept\n")
+    program = (
+        "from kafkatools.pipeline.run.session import open_session\n"
+        "spark = open_session('defaults', 'local[1]')\n"
+        "java = spark._jvm.java.lang.System\n"
+        "print(java.getProperty('kt.defaults'), java.getProperty('log4j2.configurationFile'))\n"
+        "spark.stop()\n"
+    )
+    environ = {**os.environ, "SPARK_CONF_DIR": str(tmp_path), "KT_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
+    kept, logging = done.stdout.split()
+    assert kept == "kept" and logging.endswith("log4j2.properties"), done.stderr

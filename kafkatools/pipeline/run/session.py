@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
@@ -266,11 +266,9 @@ def _classic(app_name: str, master: str, settings: Mapping[str, str], is_verbose
     java_options = [] if is_verbose or "log4j" in given else [f"-Dlog4j2.configurationFile={_LOGGING}"]
     if not is_submitted():
         java_options += class_archive.java_options(os.environ, java, f"{default} {given}")  # noqa: TID251 - as find_java
-    if java_options:
-        spark_conf.set("spark.driver.extraJavaOptions", f"{shlex.join(java_options)} {given}".strip())
     with tempfile.TemporaryFile() as output:
         try:
-            with _no_orphan():
+            with _no_orphan(), _java_options(java_options):
                 _launch(spark_conf, None if is_verbose else output)
                 return SparkSession.builder.config(conf=spark_conf).getOrCreate()
         except Exception as error:
@@ -288,6 +286,23 @@ def _launch(conf: SparkConf, output: IO[bytes] | None) -> None:
         with _own_python(conf.get("spark.master", "")):
             gateway = launch_gateway(_without_secrets(conf), streams)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+@contextmanager
+def _java_options(options: Sequence[str]) -> Iterator[None]:
+    """Give these options to a JVM that is launched within the block, before those of SPARK_SUBMIT_OPTS and of the
+    session, which thus take precedence. As a setting of the session they would replace that of spark-defaults.conf."""
+    environ = os.environ  # noqa: TID251 - the JVM inherits it
+    name = "SPARK_SUBMIT_OPTS"
+    before = environ.get(name)
+    environ[name] = f"{shlex.join(options)} {before or ''}".strip()
+    try:
+        yield
+    finally:
+        if before is None:
+            del environ[name]
+        else:
+            environ[name] = before
 
 
 @contextmanager
