@@ -84,8 +84,7 @@ def _show_status(console: Console, args: Args, quorum: MetadataQuorum, cluster_i
     lag, lag_ms = leader.log_end_offset - last.log_end_offset, _lag_time_ms(leader, last)
     if args.json:
         row = {"cluster_id": cluster_id, "leader": quorum.leader_id, "leader_epoch": quorum.leader_epoch}
-        row |= {"high_watermark": quorum.high_watermark}
-        row |= {"max_follower_lag": lag if last.log_end_offset >= 0 else None}
+        row |= {"high_watermark": quorum.high_watermark, "max_follower_lag": None if last.end is None else lag}
         row |= {"max_follower_lag_ms": lag_ms if lag_ms >= 0 else None}
         voters = [_node_row(voter, quorum.endpoints.get(voter.id, ())) for voter in quorum.voters]
         observers = [_node_row(observer, ()) for observer in quorum.observers]
@@ -159,12 +158,12 @@ def _show_replication(console: Console, args: Args, quorum: MetadataQuorum) -> N
 
 
 def _replica_row(replica: QuorumReplica, status: str, leader: QuorumReplica) -> dict[str, object]:
-    end, fetched, caught_up = replica.log_end_offset, replica.last_fetch_timestamp, replica.last_caught_up_timestamp
+    fetched, caught_up = replica.last_fetch_timestamp, replica.last_caught_up_timestamp
     return {
         "id": replica.id,
         "directory_id": None if replica.directory_id is None else id_text(replica.directory_id),
-        "log_end_offset": end if end >= 0 else None,
-        "lag": leader.log_end_offset - end if end >= 0 else None,
+        "log_end_offset": replica.end,
+        "lag": None if replica.end is None else leader.log_end_offset - replica.end,
         "last_fetch_timestamp": fetched if fetched >= 0 else None,
         "last_caught_up_timestamp": caught_up if caught_up >= 0 else None,
         "status": status.lower(),

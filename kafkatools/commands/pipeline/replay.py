@@ -24,7 +24,7 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "header
 
 
 class Decided(NamedTuple):
-    """What a replay does: the topics that it sends to, the number of records that it sends, and the number of those
+    """The outcome of a replay's decisions: the topics that it sends to, and the numbers of records that it sends and
     that it leaves out."""
 
     topics: list[str]

@@ -26,6 +26,11 @@ class QuorumReplica(NamedTuple):
     last_fetch_timestamp: int = -1
     last_caught_up_timestamp: int = -1
 
+    @property
+    def end(self) -> int | None:
+        """The end of its log, None where unknown."""
+        return self.log_end_offset if self.log_end_offset >= 0 else None
+
 
 class Endpoint(NamedTuple):
     """A controller's listener name, host and port."""
@@ -55,8 +60,8 @@ class MetadataQuorum(NamedTuple):
 
     def lag(self, replica: QuorumReplica) -> int | None:
         """Return the replica's distance to the end of the furthest voter's log, None if its own end is unknown."""
-        end = max((voter.log_end_offset for voter in self.voters), default=0)
-        return max(0, end - replica.log_end_offset) if replica.log_end_offset >= 0 else None
+        furthest = max((voter.log_end_offset for voter in self.voters), default=0)
+        return None if replica.end is None else max(0, furthest - replica.end)
 
 
 def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:

@@ -188,7 +188,7 @@ def voter_behind(obs: Observations) -> Iterator[Finding]:
     for voter, sentence in sentences.items():
         if obs.subject.kind == BROKER and obs.subject.name != str(voter.id):
             continue
-        end = "is unknown" if voter.log_end_offset < 0 else f"is offset {voter.log_end_offset:,}"
+        end = "is unknown" if voter.end is None else f"is offset {voter.end:,}"
         yield Finding(
             f"Voter {voter.id} of the controller quorum {sentence}: {len(quorum.voters) - len(sentences)} of "
             f"{len(quorum.voters)} voters are current",

@@ -133,7 +133,7 @@ def quorum_json(quorum: MetadataQuorum | None) -> dict[str, Any] | None:
             {
                 "id": replica.id,
                 "voter": is_voter,
-                "log_end_offset": replica.log_end_offset if replica.log_end_offset >= 0 else None,
+                "log_end_offset": replica.end,
                 "lag": quorum.lag(replica),
                 "caught_up_time": replica.last_caught_up_timestamp if replica.last_caught_up_timestamp >= 0 else None,
             }

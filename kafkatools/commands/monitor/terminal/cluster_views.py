@@ -179,10 +179,6 @@ class _Voter(NamedTuple):
     role: str
     lag: int | None
 
-    @property
-    def end(self) -> int | None:
-        return self.replica.log_end_offset if self.replica.log_end_offset >= 0 else None
-
 
 def _quorum(model: Model, target: Target) -> list[_Voter]:
     quorum = model.view.quorum
@@ -205,7 +201,7 @@ QUORUM = View(
     (
         Column("ID", lambda model, voter: Cell(str(voter.replica.id), voter.replica.id)),
         Column("Role", lambda model, voter: c.text(voter.role), is_number=False),
-        Column("Log end", lambda model, voter: c.number(voter.end), "of the metadata log"),
+        Column("Log end", lambda model, voter: c.number(voter.replica.end), "of the metadata log"),
         Column("Lag", lambda model, voter: c.number(voter.lag), "records behind the furthest voter"),
         Column("Caught up ago", _caught_up, "since it had all records"),
     ),
