@@ -135,7 +135,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.forks:
-        config.pluginmanager.register(forked.Forks(config, config.option.forks, pytest_sessionfinish))
+        config.pluginmanager.register(forked.Forks(config, config.option.forks, pytest_sessionfinish, LONGEST_FILES))
 
 
 def pytest_sessionfinish() -> None:
@@ -152,6 +152,8 @@ def pytest_sessionfinish() -> None:
 SHARED = ("spark", "three_nodes")
 # These have a session of their own, so that none waits for all others with one.
 JOBS = "test_pipeline_jobs_"
+LONGEST_FILES = ("test_script_contract.py", "test_rehearsals.py", "test_cli_why_clusters.py", "test_cookbook.py")
+"""The files of the small stage whose tests take longest: with --forks they begin first."""
 LONGEST = ("tables", "cluster", "official", "spark", "jobs", "three_nodes")
 """The groups that take longest, in this order: a worker that begins one of them last lets the others wait."""
 
@@ -163,8 +165,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     begin first.
     Otherwise each worker of xdist begins with its part of the slow tests: one that begins last lets the others wait."""
     if not getattr(config.option, "loadgroup", False):
-        workers = config.option.forks or int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-        items[:] = slow_tests_first(items, workers)
+        if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+            dealt = forked.deal(items, workers, LONGEST_FILES)
+            items[:] = [item for own in dealt for bundle in own for item in bundle]
         return
     ungrouped = [item for item in items if item.get_closest_marker("xdist_group") is None]
     shared = {item.path: name for item in ungrouped for name in SHARED if name in getattr(item, "fixturenames", ())}
@@ -181,15 +184,6 @@ def rank_of(item: pytest.Item) -> tuple[int, bool]:
     assert marker is not None
     place = LONGEST.index(marker.args[0]) if marker.args[0] in LONGEST else len(LONGEST)
     return place, item.path.parent.name != "pipeline"
-
-
-def slow_tests_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """The tests in equal shares, one for each worker as --dist worksteal deals them, each with its slow tests first."""
-    slow = [item for item in items if item.get_closest_marker("slow") is not None]
-    quick = [item for item in items if item.get_closest_marker("slow") is None]
-    share = -(-len(quick) // workers)
-    dealt = [slow[worker::workers] + quick[worker * share : (worker + 1) * share] for worker in range(workers)]
-    return [item for own in dealt for item in own]
 
 
 @pytest.hookimpl(tryfirst=True)  # a worker sends the names in the same hook

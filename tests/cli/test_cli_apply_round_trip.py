@@ -44,7 +44,8 @@ _TOPICS = st.dictionaries(
 )
 _PRINCIPALS = _TEXT.map("User:{}".format)
 _COMMON = {"principal": _PRINCIPALS, "operations": st.just(["Describe", "Read"])}
-_OPTIONAL = {"permission": st.just("deny"), "host": _TEXT, "pattern": st.just("prefixed")}
+_HOSTS = _TEXT.filter(lambda host: host != "*")  # the default, which is not written back
+_OPTIONAL = {"permission": st.just("deny"), "host": _HOSTS, "pattern": st.just("prefixed")}
 _ACLS = st.lists(
     st.one_of(
         st.fixed_dictionaries({**_COMMON, "topic": _TOPIC_NAMES}, optional=_OPTIONAL),

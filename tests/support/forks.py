@@ -3,13 +3,15 @@
 Each worker of pytest-xdist imports and collects all tests itself, and passes three reports of each test through a
 protocol of its own. Copies share what was imported, and send one report of a test that passed.
 
-Each copy has an equal share of consecutive tests, as with --dist worksteal, and one without tests takes the later half
-of the largest share. The shares lie in memory that all copies have in common, under a lock that ends with its process.
-A copy that dies fails the test that it ran, and another copy takes over its share.
+Each copy has a share of the tests, those that take long first, and one without tests takes the later half of the
+largest share. Tests of a file with a fixture for all of them form a bundle, which one copy runs: each copy would make
+the fixture anew. The shares lie in memory that all copies have in common, under a lock that ends with its process. A
+copy that dies fails the test that it ran, and another copy takes over its share.
 """
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import fcntl
 import gc
@@ -22,7 +24,8 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, chain
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -34,18 +37,69 @@ MUTED = ("terminalreporter", "lfplugin", "nfplugin", "stepwiseplugin")
 """Plugins of pytest that print or write what the first process knows better."""
 
 
+LONG = ("slow", "processes", "real_kafka")
+"""The marks of tests that take long."""
+
+
+def bundles_of(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
+    """The tests in bundles: those of a file that use a fixture of a class or module, and each other test alone."""
+    bundles: dict[object, list[pytest.Item]] = {}
+    for item in items:
+        bundles.setdefault(item.path if has_shared_fixture(item) else item, []).append(item)
+    return list(bundles.values())
+
+
+def has_shared_fixture(item: pytest.Item) -> bool:
+    """Whether the test uses a fixture that its file, package or class has for several tests."""
+    info = getattr(item, "_fixtureinfo", None)
+    definitions = () if info is None else info.name2fixturedefs.values()
+    return any(found[-1].scope in ("class", "module", "package") for found in definitions)
+
+
+def deal(items: Sequence[pytest.Item], workers: int, first: Sequence[str]) -> list[list[list[pytest.Item]]]:
+    """The bundles of each worker: those of the files named in `first`, then others with tests that take long, the
+    largest first, each to the worker that has the fewest of these tests; then equal shares of consecutive others."""
+    weights = [
+        (sum(any(map(item.get_closest_marker, LONG)) for item in bundle), bundle) for bundle in bundles_of(items)
+    ]
+    long = [(weight, bundle) for weight, bundle in weights if weight]
+    long.sort(key=lambda pair: (_rank(pair[1], first), -pair[0]))
+    dealt: list[list[list[pytest.Item]]] = [[] for _ in range(workers)]
+    loads = [0] * workers
+    for weight, bundle in long:
+        least = loads.index(min(loads))
+        loads[least] += weight
+        dealt[least].append(bundle)
+    others = iter([bundle for weight, bundle in weights if not weight])
+    share = -(-len(items) // workers)
+    for own in dealt:
+        size = sum(map(len, own))
+        while size < share and (bundle := next(others, None)) is not None:
+            own.append(bundle)
+            size += len(bundle)
+    dealt[-1] += others
+    return dealt
+
+
+def _rank(bundle: Sequence[pytest.Item], first: Sequence[str]) -> int:
+    name = bundle[0].path.name
+    return first.index(name) if name in first else len(first)
+
+
 class Shares:
     """Which tests each copy still has to begin, and which test it runs."""
 
-    def __init__(self, tests: int, workers: int) -> None:
+    def __init__(self, shares: Sequence[Sequence[int]]) -> None:
+        """`shares` has the sizes of each copy's bundles, in the order of the tests."""
+        workers = len(shares)
         self._lock = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._starts = list(accumulate(chain.from_iterable(shares), initial=0))
         memory = memoryview(mmap.mmap(-1, 4 * 8 * workers)).cast("q")
         columns = (memory[at * workers : (at + 1) * workers] for at in range(4))
         self._begin, self._end, self._running, self._following = columns
-        share = -(-tests // workers)
+        ends = list(accumulate(map(sum, shares), initial=0))
         for worker in range(workers):
-            self._begin[worker] = min(worker * share, tests)
-            self._end[worker] = min((worker + 1) * share, tests)
+            self._begin[worker], self._end[worker] = ends[worker], ends[worker + 1]
             self.note_running(worker, NOTHING, NOTHING)
 
     @contextlib.contextmanager
@@ -67,9 +121,17 @@ class Shares:
             return self._begin[worker] - 1
 
     def _steal(self, worker: int) -> None:
-        richest = max(range(len(self._begin)), key=lambda other: self._end[other] - self._begin[other])
-        middle = (self._begin[richest] + self._end[richest]) // 2
-        self._begin[worker], self._end[worker], self._end[richest] = middle, self._end[richest], middle
+        """Take the later half of the largest share of bundles that have not begun, if there is one."""
+        richest = max(range(len(self._begin)), key=lambda other: self._end[other] - self._untouched(other))
+        untouched, end = self._untouched(richest), self._end[richest]
+        if untouched < end:
+            half = bisect.bisect_right(self._starts, (untouched + end) // 2) - 1
+            middle = max(untouched, self._starts[half])
+            self._begin[worker], self._end[worker], self._end[richest] = middle, end, middle
+
+    def _untouched(self, worker: int) -> int:
+        """The first test of this worker's first bundle that has not begun; at least its end without one."""
+        return self._starts[bisect.bisect_left(self._starts, self._begin[worker])]
 
     def note_running(self, worker: int, test: int, following: int) -> None:
         """The worker runs a test, and has taken the following one."""
@@ -179,8 +241,11 @@ class Copy:
 class Forks:
     """The plugin of the first process: starts the copies, and passes their reports on as if it had run the tests."""
 
-    def __init__(self, config: pytest.Config, workers: int, before_exit: Callable[[], None]) -> None:
-        self._config, self._workers, self._before_exit = config, workers, before_exit
+    def __init__(
+        self, config: pytest.Config, workers: int, before_exit: Callable[[], None], first: Sequence[str] = ()
+    ) -> None:
+        """`first`: the names of files whose tests begin first, since they take longest."""
+        self._config, self._workers, self._before_exit, self._first = config, workers, before_exit, first
         self._selector = selectors.DefaultSelector()
         self._pids: dict[int, int] = {}
 
@@ -188,7 +253,9 @@ class Forks:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if session.testsfailed or session.config.option.collectonly or session.config.option.usepdb:
             return None
-        shares = Shares(len(session.items), self._workers)
+        dealt = deal(session.items, self._workers, self._first)
+        session.items[:] = [item for own in dealt for bundle in own for item in bundle]
+        shares = Shares([[len(bundle) for bundle in own] for own in dealt])
         try:
             for worker in range(min(self._workers, len(session.items))):
                 self._start(session, shares, worker)

@@ -91,6 +91,8 @@ class SteadyClient:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
+                if not line.endswith("\n"):  # the kill cut it off
+                    return
                 role, value = line.split()
                 self.newest[role] = max(self.newest[role], int(value))
 

@@ -56,6 +56,34 @@ def breaks():
 def test_breaks_at_its_end(breaks): ...
 """
 
+BUNDLES = """
+import os, pathlib, time, pytest
+
+PLACE = pathlib.Path(__file__).parent
+
+def note(name):
+    with (PLACE / f"begun-{os.getpid()}").open("a") as file:
+        print(name, file=file)
+    time.sleep(0.02)
+
+@pytest.fixture(scope="module")
+def made():
+    (PLACE / f"made-{os.getpid()}").touch()
+
+@pytest.mark.parametrize("number", range(0, 30, 2))
+def test_alone(number):
+    note(number)
+
+@pytest.mark.parametrize("number", range(1, 30, 2))
+def test_shared(number, made):
+    note(number)
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_slow(name):
+    note(name)
+"""
+
 
 def run_pytest(directory: pathlib.Path, tests: str, *arguments: str) -> tuple[int, str]:
     """The exit status and the output of `pytest --forks 3`."""
@@ -118,7 +146,7 @@ def test_the_first_failure_ends_all_copies_when_asked(tmp_path: pathlib.Path) ->
 
 
 def test_each_test_is_taken_once_and_consecutive_ones_by_the_same_worker() -> None:
-    shares = Shares(10, 3)
+    shares = Shares([[1] * 4, [1] * 4, [1] * 2])
     assert [shares.take(0) for _ in range(4)] == [0, 1, 2, 3]
     assert shares.take(1) == 4
     assert sorted(iter(lambda: shares.take(2), NOTHING)) == [5, 6, 7, 8, 9]
@@ -126,8 +154,27 @@ def test_each_test_is_taken_once_and_consecutive_ones_by_the_same_worker() -> No
     shares.close()
 
 
+def test_a_bundle_that_has_begun_stays_with_its_worker() -> None:
+    shares = Shares([[3, 1, 2], [1]])
+    assert [shares.take(0), shares.take(1)] == [0, 6]
+    assert [shares.take(1), shares.take(1)] == [4, 5]
+    assert [shares.take(1), shares.take(1)] == [3, NOTHING]
+    assert [shares.take(0) for _ in range(3)] == [1, 2, NOTHING]
+    shares.close()
+
+
+def test_long_tests_begin_first_and_a_shared_fixture_is_made_once(tmp_path: pathlib.Path) -> None:
+    status, out = run_pytest(tmp_path, BUNDLES, "-o", "markers=slow")
+    assert status == 0, out
+    begun = [path.read_text().split() for path in tmp_path.glob("begun-*")]
+    assert sorted(name for names in begun for name in names) == sorted([*map(str, range(30)), "a", "b", "c"])
+    assert {names[0] for names in begun} == {"a", "b", "c"}
+    assert sorted(sum(int(name) % 2 for name in names[1:]) for names in begun) == [0, 0, 15]
+    assert len([*tmp_path.glob("made-*")]) == 1
+
+
 def test_no_test_begins_after_the_end_of_all() -> None:
-    shares = Shares(10, 3)
+    shares = Shares([[1] * 10, [], []])
     shares.clear()
     assert [shares.take(worker) for worker in range(3)] == [NOTHING] * 3
     shares.close()
