@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import spark_classes
 from support.apache_kafka import Unavailable
-from support.official_spark import QUICK, SPARK, TABLES_SPARK, OfficialSpark, s3_settings, table_settings, tables_python
+from support.official_spark import SPARK, TABLES_SPARK, OfficialSpark, s3_settings, table_settings, tables_python
 from support.requirements import require
 from support.s3_server import S3Server, s3_server
 
@@ -53,18 +53,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     except PipelineError as missing:
         require(str(missing))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("kafkatools tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", spark_classes.QUICK)
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.sql.python.filterPushdown.enabled", "true")
-        .getOrCreate()
+        .config(map=spark_classes.SHARED | spark_classes.INTERPRETED)
     )
+    with spark_classes.quick_workers():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
@@ -75,7 +76,7 @@ def official(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OfficialSpark
     """Spark 4.0.0 with its own Kafka connector."""
     with contextlib.ExitStack() as stack:
         try:
-            process = stack.enter_context(OfficialSpark(tmp_path_factory.mktemp("official"), conf=QUICK))
+            process = stack.enter_context(OfficialSpark(tmp_path_factory.mktemp("official"), conf=spark_classes.SHARED))
         except Unavailable as missing:
             require(str(missing))
         yield process
@@ -93,7 +94,8 @@ def spark4(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """The Spark of the tables, with Delta and Iceberg. Spark 4.0.0 has `s3a:` besides, whose server is `s3`."""
     environ: dict[str, str] = {}
     try:
-        conf, python = QUICK | table_settings(tmp_path_factory.mktemp("warehouse")), tables_python()
+        conf, python = table_settings(tmp_path_factory.mktemp("warehouse")), tables_python()
+        conf = spark_classes.SHARED | spark_classes.INTERPRETED | conf
         if TABLES_SPARK == SPARK:
             server: S3Server = request.getfixturevalue("s3")
             conf, environ = conf | s3_settings(server.endpoint), server.environ

@@ -204,7 +204,8 @@ def test_an_executor_that_joins_later_with_another_python_is_told(
 ) -> None:
     """Its Python lacks the package, which the executors at the start have."""
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec "${{KT_TEST_PYTHON:-{sys.executable}}}" "$@"\n')
+    at_start = cluster.environ["PYSPARK_PYTHON"]
+    python.write_text(f'#!/bin/sh\nexec "${{KT_TEST_PYTHON:-{at_start}}}" "$@"\n')
     python.chmod(0o755)
     log = shutil.copytree(recorded_segments.log_directory("plain-java"), tmp_path / "orders-0")
     settings = [*settings_on(cluster), "spark.task.maxFailures=1"]

@@ -18,6 +18,7 @@ from support.waiting import eventually
 from kafkatools import Consumer, Producer
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.masters import ensure_reachable
+from kafkatools.pipeline.run.worker_python import worker_python
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("official")]
@@ -46,7 +47,9 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if not jars:
         require("PySpark has no server of Spark Connect")
     port = free_port()
-    environ = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    environ = {
+        **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": worker_python(None),
+    }  # fmt: skip
     command = [
         f"{home}/bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
         "--master", "local[2]", "--driver-memory", "1g",

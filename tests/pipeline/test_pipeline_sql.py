@@ -13,6 +13,7 @@ from support.avro_values import registered_value
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 from support.schema_registry import Answer, Request, serving
+from support.spark_classes import COMPILED, INTERPRETED
 
 from kafkatools import Producer
 from kafkatools.pipeline.catalog.options import TableOptions
@@ -69,6 +70,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, path
             for topic in ("Twins", "twins", "many.dots.more"):
                 producer.send(topic, topic.encode())
         yield bootstrap, directory
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled(spark: SparkSession) -> Iterator[None]:
+    """Queries of the session itself are compiled: Spark cannot decode the tables of its catalog otherwise."""
+    for name, value in COMPILED.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture

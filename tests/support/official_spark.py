@@ -57,8 +57,6 @@ S3_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.
 </dependencies></project>"""
 """S3A for this Spark's Hadoop, with the parts of the SDK that it uses: its bundle would be 600 MB instead of 15."""
 PYTHON = (f"pyspark=={SPARK}", "py4j==0.10.9.9")
-QUICK = {"spark.driver.extraJavaOptions": spark_classes.QUICK}
-"""For a session that lives for short queries; where speed is measured it is not to be given."""
 _TESTS = pathlib.Path(__file__).parents[1]
 
 

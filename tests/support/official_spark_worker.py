@@ -8,6 +8,8 @@ import sys
 import traceback
 from typing import Any
 
+from support import spark_classes
+
 
 def answer(spark: Any, line: str) -> dict[str, Any]:
     """Runs what a line asks for."""
@@ -30,7 +32,8 @@ def main() -> None:
     builder = SparkSession.builder.appName("official")
     for name, value in json.loads(sys.argv[1]).items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with spark_classes.quick_workers():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     for line in sys.stdin:
         print(json.dumps(answer(spark, line)), file=answers, flush=True)

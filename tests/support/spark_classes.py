@@ -15,6 +15,7 @@ import os
 import pathlib
 import shlex
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 from kafkatools.pipeline.errors import PipelineError
@@ -25,6 +26,17 @@ from .apache_kafka import CACHE, Unavailable, java_executable
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a JVM that lives for short queries: compiled for speed, it would take twice the processor time."""
+SHARED = {
+    "spark.driver.extraJavaOptions": f"{QUICK} -XX:ReservedCodeCacheSize=240m -Xmn300m",
+    "spark.sql.artifact.isolation.enabled": "false",
+}
+"""Settings of a session that many tests share. `QUICK` leaves 48 MB for compiled code, which the JVM sweeps again and
+again, as it does with few objects. Isolated artifacts give each command's session classes of its own."""
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings of a session whose queries read some hundred rows: compiling their code takes longer than they do. The
+process of the fixture `official` and the sessions of commands compile it, as Spark does by default."""
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's own settings."""
 HOME = {"KT_HOME": str(CACHE)}
 """Where kt looks for the archive."""
 
@@ -46,6 +58,20 @@ def quick_options() -> str:
     class_archive.make_once(archive, lambda made: _make(made, java))
     flags = [*class_archive.flags(archive), "-Xlog:disable"]  # no word about an archive that does not fit
     return " ".join([QUICK, *map(shlex.quote, flags)])
+
+
+@contextlib.contextmanager
+def quick_workers() -> Iterator[None]:
+    """Let a JVM that is launched within the block start its Python workers as `kt pipeline` does in a local session:
+    they import compiled modules, once for all that are forked, instead of compiling PySpark's archives in each."""
+    from kafkatools.pipeline.run.worker_python import worker_python
+
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = worker_python(os.environ.get("SPARK_HOME"))
+    try:
+        yield
+    finally:
+        os.environ["PYSPARK_PYTHON"] = before or sys.executable
 
 
 def _make(made: pathlib.Path, java: str) -> None:

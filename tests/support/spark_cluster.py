@@ -15,6 +15,8 @@ from types import TracebackType
 from support.spark_classes import QUICK, quick_options
 from support.waiting import PATIENCE_S
 
+from kafkatools.pipeline.run.worker_python import worker_python
+
 _ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")
 _WORKER = re.compile(rb"Starting Spark worker (\S+:\d+) ")
 _REGISTERED = re.compile(rb"(Successfully registered with master)")
@@ -39,8 +41,9 @@ class SparkCluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": self.java_options,
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": worker_python(None) if python is None else sys.executable,
         }
+        """Executors run Python as those of a local session do: it would compile PySpark's archives at each start."""
         self._workers = workers
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
