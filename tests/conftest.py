@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
@@ -30,6 +31,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-load")
 
+os.environ.setdefault("SPARK_LOCAL_DIRS", tempfile.gettempdir())
 os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.QUICK)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", os.environ["SPARK_SUBMIT_OPTS"])  # of the JVM that starts it
 

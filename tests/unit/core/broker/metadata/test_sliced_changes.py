@@ -70,6 +70,7 @@ def test_the_first_look_up_of_a_coordinator_creates_its_topic_in_slices(
     broker: Turns, version: int, key_type: int, topic: str
 ) -> None:
     client = broker.connect()
+    broker.node.listener.lane = SlowLane(slice_ns=0)
     keys = {"coordinator_keys": ["a", "b"]} if version >= 4 else {"key": "a"}
     answer = broker.call(client, FIND_COORDINATOR, version, {**keys, "key_type": key_type})
     found = answer.coordinators if version >= 4 else [answer]
