@@ -35,6 +35,7 @@ os.environ.setdefault("SPARK_LOCAL_DIRS", tempfile.gettempdir())
 os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.QUICK)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", os.environ["SPARK_SUBMIT_OPTS"])  # of the JVM that starts it
 
+MADE_THREE_NODES = pytest.StashKey[three_brokers.ThreeNodes]()
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
@@ -94,17 +95,19 @@ def new_kafka(kafka_jars: str, tmp_path: pathlib.Path) -> Iterator[Callable[...,
 
 
 @pytest.fixture(scope="session")
-def three_nodes(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[three_brokers.ThreeNodes]:
+def three_nodes(
+    kafka_jars: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[three_brokers.ThreeNodes]:
     """Three brokers of Apache Kafka for the whole run, with what other tests left there: use names of your own."""
     assert kafka_jars
     made = three_brokers.ThreeNodes(tmp_path_factory.mktemp("three-nodes"))
     try:
         made.start()
         made.wait_until_complete()
+        pytestconfig.stash[MADE_THREE_NODES] = made
         yield made
     finally:
-        for node in list(made.processes):  # nothing is read from them any more, and three that stop wait for each other
-            made.kill(node)
+        made.kill_all()
 
 
 @pytest.fixture
@@ -176,16 +179,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in ungrouped:
         name = "jobs" if item.path.name.startswith(JOBS) else shared.get(item.path, str(item.path))
         item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(key=rank_of)
+    items[:] = in_order(items)
 
 
-def rank_of(item: pytest.Item) -> tuple[int, bool]:
-    """Where a test begins with --dist loadgroup: its place among the longest groups, and whether it is of the
-    pipeline."""
+def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests as they begin with --dist loadgroup: the longest groups, then those of the pipeline, and last those
+    with the node of Apache Kafka that each worker starts once: a node without work takes processor time, too."""
+    last = {group_of(item) for item in items if "real_kafka" in getattr(item, "fixturenames", ())}
+
+    def rank_of(item: pytest.Item) -> tuple[int, bool, bool]:
+        place = LONGEST.index(name) if (name := group_of(item)) in LONGEST else len(LONGEST)
+        return place, item.path.parent.name != "pipeline", name in last
+
+    return sorted(items, key=rank_of)
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """The group of a test with --dist loadgroup; None without."""
     marker = item.get_closest_marker("xdist_group")
-    assert marker is not None
-    place = LONGEST.index(marker.args[0]) if marker.args[0] in LONGEST else len(LONGEST)
-    return place, item.path.parent.name != "pipeline"
+    return None if marker is None else str(marker.args[0])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop the three brokers after the last test of their group: without work they take 5 % of a core."""
+    made = item.config.stash.get(MADE_THREE_NODES, None)
+    if (
+        made is not None
+        and group_of(item) == "three_nodes"
+        and nextitem is not None
+        and group_of(nextitem) != "three_nodes"
+    ):
+        made.kill_all()
 
 
 @pytest.hookimpl(tryfirst=True)  # a worker sends the names in the same hook
