@@ -26,7 +26,7 @@ KERNELS := tests/unit/core tests/unit/tools/search $(wildcard tests/cli/test_dum
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-histories test-kills test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies dependencies-others bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation coverage clean programs tools kerberos official-spark setup install-check lock
+.PHONY: environment demo quick test test-registry test-spark-matrix test-yarn test-small test-large test-alone test-histories test-kills test-pure test-pythons test-oldest test-newest setup-oldest setup-newest dependencies kernels-newest prepare-large bytecode bytecode-newest lint format docs bench soak history franz-tests fuzz crash mutation coverage clean programs tools kerberos official-spark setup install-check lock
 
 setup: $(STAMP)
 
@@ -35,23 +35,29 @@ environment: $(VENV)/.created
 $(VENV)/.created:
 	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --upgrade pip
+	@sed -n '/^uv==/,/[^\\]$$/p' .ci/lock/release.txt > $(VENV)/uv.txt
+	@$(BIN)/pip install -q --no-deps --require-hashes -r $(VENV)/uv.txt || echo "uv cannot be installed; pip installs the packages" >&2
 	@touch $@
 
 # What the package and its build need, without the package. Several environments can install it at the same time. The package itself has to
 # be installed in one after the other: its kernels are made in the source tree.
-dependencies: $(VENV)/.dependencies
+DEPENDENCIES = $(VENV)/.dependencies$(addprefix -,$(basename $(notdir $(LOCK))))
+dependencies: $(DEPENDENCIES)
 
-# Compiling all modules of these packages takes 30 s of processor time; Python compiles those that are imported.
+# Without bytecode: compiling all modules of these packages takes 30 s of processor time; Python compiles those that are imported.
 # What the lock file lacks, because pyproject.toml names more than at the last `make lock`, is installed from what its versions allow.
-$(VENV)/.dependencies: $(VENV)/.created pyproject.toml $(LOCK)
-	$(if $(LOCK),$(BIN)/pip install -q --no-compile --require-hashes -r $(LOCK))
+$(DEPENDENCIES): $(VENV)/.created pyproject.toml $(LOCK)
+	$(if $(LOCK),$(BIN)/python .ci/install --no-deps --require-hashes -r $(LOCK))
 	$(BIN)/python .ci/requirements $(EXTRAS) > $(VENV)/requirements.txt
-	$(BIN)/pip install -q --no-compile -r $(VENV)/requirements.txt
+	$(BIN)/python .ci/install -r $(VENV)/requirements.txt
 	@touch $@
 
-$(STAMP): $(VENV)/.dependencies setup.py $(wildcard kafkatools/core/*/_*.py kafkatools/core/*/_*.pxd)
-	$(BIN)/pip install -q --no-build-isolation --config-settings editable_mode=compat -e '.[$(EXTRAS)]'
+# Other extras do not change the package.
+$(VENV)/.package: pyproject.toml setup.py $(wildcard kafkatools/core/*/_*.py kafkatools/core/*/_*.pxd) | $(DEPENDENCIES)
+	$(BIN)/pip install -q --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
+	@touch $@
+
+$(STAMP): $(DEPENDENCIES) $(VENV)/.package
 	@touch $@
 
 # In the environment of the tests if it is there, otherwise in a small one: the package without extras and without compiled
@@ -69,8 +75,9 @@ demo: $(if $(wildcard $(STAMP)),setup,.venv-demo/.installed)
 programs:
 	@sh .ci/ensure-tools
 
-tools: $(STAMP) programs
-	@cd tests && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs
+# They do not need the package installed, so that kernels can be compiled at the same time.
+tools: $(DEPENDENCIES) programs
+	@cd tests && export KT_PURE_PYTHON=1 PYTHONPATH=.. && ../$(BIN)/python -m support.apache_kafka && ../$(BIN)/python -m support.kafkajs
 
 # Spark 4.0.0 with its connector, the packages of tables, and an archive of the classes that sessions load: none of it is for the small stage.
 official-spark: $(STAMP) programs
@@ -124,12 +131,8 @@ setup-oldest:
 test-oldest: setup
 	KT_PURE_PYTHON=1 $(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$(sh .ci/venv-for oldest $(VENV))" EXTRAS=$(KERNEL_EXTRAS)
 
-# The requirements of the environments for the oldest and the newest Python, except of $(VENV).
-dependencies-others: $(VENV)/.created
-	oldest="$$(sh .ci/venv-for oldest $(VENV))"; [ "$$oldest" = "$(VENV)" ] || \
-		$(MAKE) dependencies PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$oldest" EXTRAS=$(KERNEL_EXTRAS)
-	newest="$$(sh .ci/venv-for newest $(VENV))"; [ "$$newest" = "$(VENV)" ] || \
-		$(MAKE) dependencies PYTHON="$$(sh .ci/find-pythons newest)" VENV="$$newest"
+# What test-large needs besides `tools`, with the bytecode of its tests.
+prepare-large: setup official-spark kerberos bytecode
 
 # Bytecode of the package and of the large stage's tests, once: without it each of the parallel workers would make it.
 bytecode: setup
@@ -142,6 +145,10 @@ bytecode-newest:
 
 setup-newest:
 	$(MAKE) setup $(NEWEST)
+
+# The package with what tests of kernels need: it is compiled while PySpark, the largest of the others, is downloaded.
+kernels-newest:
+	$(MAKE) setup $(NEWEST) EXTRAS=$(KERNEL_EXTRAS)
 
 test-newest:
 	$(MAKE) test-small $(NEWEST)

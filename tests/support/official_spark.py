@@ -160,9 +160,8 @@ def table_settings(warehouse: pathlib.Path) -> dict[str, str]:
 
 
 def _fetch(target: pathlib.Path) -> None:
-    options = ("-q", "--no-deps", "--no-compile", "--target", str(target / "python"))
-    install = [sys.executable, "-m", "pip", "install", *options, *PYTHON]
-    _run(install, f"pip could not install {PYTHON[0]}")
+    install = [sys.executable, str(_TESTS.parent / ".ci" / "install"), "--no-deps", "--target", str(target / "python")]
+    _run([*install, *PYTHON], f"{PYTHON[0]} could not be installed")
     _fetch_jars(target, JARS)
 
 
