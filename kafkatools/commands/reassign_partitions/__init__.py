@@ -203,7 +203,8 @@ _PLAN = Command(
         Option("--disks", "With --by bytes or rate: also even out the log directories within brokers."),
         Option(
             "--only-above",
-            "With --by bytes: move only from brokers whose disks are fuller, until they are at this use.",
+            "With --by bytes: move only from brokers whose disks are fuller, until they are at this use. With --disks: "
+            "also from log directories that are fuller to others of their broker.",
             value="PERCENT",
         ),
         Option(

@@ -1,8 +1,9 @@
 """Level the log directories within brokers.
 
-A replica that the plan brings to a broker gets the directory with the lowest load. Then replicas move between the
-directories of their broker, as levelling allows. Directories on volumes of known, different sizes get loads in
-proportion to them.
+A replica that the plan brings to a broker gets the directory with the lowest load that has space for it. Where not all
+of them find space this way, each gets the directory in which the placement booked its space. Then replicas move between
+the directories of their broker, as levelling allows. Directories on volumes of known, different sizes get loads in
+proportion to them. With `only_above`, directories above this use give to those below it, and no others do.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class DiskRules:
         self.now: dict[int, int] = {}
         # Directories that share a volume have no free space apart, so their space does not limit moves between them.
         is_shared = len(volumes(disks)) < len(disks)
-        self.free = [float("inf") if is_shared else free_bytes([disk], options.only_above) for disk in disks]
+        self.free = [float("inf") if is_shared else free_bytes(disk, options.only_above) for disk in disks]
 
     def refusal(self, item: int, source: int, target: int) -> int:
         """Return ALLOWED, or the constraint that the move would break."""
@@ -91,8 +92,10 @@ class LevelledDisks:
         ]
         total = sum(loads) + sum(weights[item] for item in arriving)
         bounds = _bounds(disks, present, total, options)
-        for item in sorted(arriving, key=lambda item: (-weights[item], item)):
-            self._place(item, loads, bounds, weights)
+        for item, at in self._directories(arriving, loads, bounds, weights).items():
+            rules.now[item] = at
+            rules.free[at] -= placement.sizes[item]
+            loads[at] += weights[item]
         items = [
             [item for item, at in rules.now.items() if at == disk and item in movable] for disk in range(len(disks))
         ]
@@ -104,14 +107,31 @@ class LevelledDisks:
         for refusals in levelling.refusals:
             self.refusals |= refusals
 
-    def _place(self, item: int, loads: list[float], bounds: Sequence[Bound], weights: Sequence[float]) -> None:
-        """Choose the directory of a replica that is new on the broker."""
-        size = self._placement.sizes[item]
-        fitting = [at for at in range(len(loads)) if self._rules.free[at] >= size] or range(len(loads))
-        at = min(fitting, key=lambda at: ((loads[at] + weights[item]) / max(bounds[at].center, 1e-9), at))
-        self._rules.now[item] = at
-        self._rules.free[at] -= size
-        loads[at] += weights[item]
+    def _directories(
+        self, arriving: Sequence[int], loads: Sequence[float], bounds: Sequence[Bound], weights: Sequence[float]
+    ) -> dict[int, int]:
+        """Choose the directories of replicas that are new on the broker."""
+        loads, free = list(loads), list(self._rules.free)
+        chosen = {}
+        for item in sorted(arriving, key=lambda item: (-weights[item], item)):
+            size, weight = self._placement.sizes[item], weights[item]
+            ratios = [
+                ((loads[at] + weight) / max(bound.center, 1e-9), at)
+                for at, bound in enumerate(bounds)
+                if free[at] >= size
+            ]
+            if not ratios:
+                return self._booked(arriving)
+            _, at = min(ratios)
+            chosen[item] = at
+            free[at] -= size
+            loads[at] += weight
+        return chosen
+
+    def _booked(self, arriving: Sequence[int]) -> dict[int, int]:
+        booked = self._placement.space[self._placement.brokers.number[self.broker]].booked
+        numbers = {disk.path: at for at, disk in enumerate(self._disks)}
+        return {item: numbers[booked[item]] for item in arriving}
 
     def targets(self) -> dict[Replica, str]:
         """Return the directories of new replicas, and of those that get another one; none if there is only one."""
@@ -156,13 +176,15 @@ class LevelledDisks:
 
 def _bounds(disks: Sequence[Disk], present: Sequence[float], total: float, options: BalanceOptions) -> list[Bound]:
     """The range of each directory's load: its share of the broker's load, or with `only_above` the bytes that fill it
-    that far."""
-    is_known = has_capacity({0: disks}, 0) and len(volumes(disks)) == len(disks)
-    if options.only_above is not None and is_known:
+    that far. Directories that share a volume cannot relieve each other, so with `only_above` they keep their loads."""
+    has_shares = has_capacity({0: disks}, 0) and len(volumes(disks)) == len(disks)
+    if options.only_above is not None and has_shares:
         return [
             full_bound(load - surplus_bytes([disk], options.only_above))
             for disk, load in zip(disks, present, strict=True)
         ]
     capacity = sum(disk.total_bytes for disk in disks)
-    shares = [disk.total_bytes / capacity if is_known else 1 / len(disks) for disk in disks]
+    shares = [disk.total_bytes / capacity if has_shares else 1 / len(disks) for disk in disks]
+    if options.only_above is not None:
+        return [Bound(total * share, float("-inf"), float("inf")) for share in shares]
     return [even_bound(total * share, options.tolerance) for share in shares]

@@ -7,7 +7,8 @@ Constraints:
 - Replicas move between live brokers that take part, and only of partitions with a live in-sync replica.
 - A replica moves to another rack only if that rack then has no more replicas of the partition than the source's rack
   had: the spread over racks never gets worse, and no rack gets more than ceil(replicas / racks) that had not more.
-- New replicas fit in the free space of their broker, without space that others leave free.
+- A new replica fits in the free space of one log directory of its broker, without space that others leave free.
+- With `only_above` no move brings a log directory or a broker as a whole above this use.
 - The copied bytes stay within the budget.
 """
 
@@ -56,6 +57,44 @@ class Brokers:
             raise PlanRefused("No live broker is left to balance")
 
 
+class FreeSpace:
+    """The bytes that new replicas may add to a broker: to each volume, and with `only_above` to the broker as a whole,
+    so that a log directory above this use can give its surplus to the others. `booked` has the log directory in which
+    the space of each new replica is booked; unless the plan names another one, Kafka chooses. A broker that does not
+    report its free space takes everything."""
+
+    def __init__(self, disks: Sequence[Disk], only_above: float | None) -> None:
+        self.booked: dict[int, str] = {}
+        self._rooms: dict[str, float] = {}
+        self._total = self._largest = _UNLIMITED
+        if disks and all(disk.total_bytes >= 0 for disk in disks):
+            self._rooms = {disk.path: free_bytes(disk, only_above) for disk in volumes(disks)}
+            self._largest = max(self._rooms.values())
+            if only_above is not None:
+                self._total = -surplus_bytes(disks, only_above)
+
+    def fits(self, size: int) -> bool:
+        """Return whether a replica of this size fits."""
+        return size <= min(self._largest, self._total)
+
+    def book(self, item: int, size: int) -> None:
+        """Book the space of a new replica in the volume with the most free space."""
+        if self._rooms:
+            path = max(self._rooms, key=self._rooms.__getitem__)
+            self.booked[item] = path
+            self._add(path, -size)
+
+    def release(self, item: int, size: int) -> None:
+        """Give back the space of a replica that moves on."""
+        if self._rooms:
+            self._add(self.booked.pop(item), size)
+
+    def _add(self, path: str, size: int) -> None:
+        self._rooms[path] += size
+        self._total += size
+        self._largest = max(self._rooms.values())
+
+
 class Placement:
     """The replicas of all partitions, as lists of broker numbers, and the rules of the moves between brokers."""
 
@@ -67,7 +106,7 @@ class Placement:
         self.before = [tuple(replicas) for replicas in self.replicas]
         self.brokers = brokers
         self.budget = budget
-        self.free = [free_bytes(given.disks.get(broker, ()), options.only_above) for broker in brokers.ids]
+        self.space = [FreeSpace(given.disks.get(broker, ()), options.only_above) for broker in brokers.ids]
         self.changed: dict[int, None] = {}
 
     def refusal(self, item: int, source: int, target: int) -> int:
@@ -81,7 +120,7 @@ class Placement:
             if places.count(racks[target]) >= places.count(racks[source]):
                 return OTHER_RACK
         size = self.sizes[item]
-        if size > self.free[target] and target not in self.before[item]:
+        if target not in self.before[item] and not self.space[target].fits(size):
             return NO_SPACE
         return ALLOWED if self.budget.affords(self.cost(item, source, target)) else NO_BUDGET
 
@@ -99,9 +138,9 @@ class Placement:
         replicas, before, size = self.replicas[item], self.before[item], self.sizes[item]
         replicas[replicas.index(source)] = target
         if target not in before:
-            self.free[target] -= size
+            self.space[target].book(item, size)
         if source not in before:
-            self.free[source] += size
+            self.space[source].release(item, size)
         self.changed[item] = None
 
 
@@ -118,13 +157,13 @@ def volumes(disks: Sequence[Disk]) -> list[Disk]:
     ]
 
 
-def free_bytes(disks: Sequence[Disk], only_above: float | None) -> float:
-    """Return the bytes that replicas may add to log directories: the free space, up to the use `only_above`. Infinite
+def free_bytes(disk: Disk, only_above: float | None) -> float:
+    """Return the bytes that replicas may add to a log directory: the free space, up to the use `only_above`. Infinite
     if the broker does not report it."""
-    if not disks or any(disk.total_bytes < 0 for disk in disks):
+    if disk.total_bytes < 0:
         return _UNLIMITED
     reserve = 0.0 if only_above is None else 1 - only_above
-    return sum(max(0.0, disk.usable_bytes - reserve * disk.total_bytes) for disk in volumes(disks))
+    return max(0.0, disk.usable_bytes - reserve * disk.total_bytes)
 
 
 def surplus_bytes(disks: Sequence[Disk], only_above: float) -> float:
@@ -133,6 +172,11 @@ def surplus_bytes(disks: Sequence[Disk], only_above: float) -> float:
     parts = volumes(disks)
     total = sum(disk.total_bytes for disk in parts)
     return total - sum(disk.usable_bytes for disk in parts) - only_above * total
+
+
+def full_disks(disks: Sequence[Disk], only_above: float) -> list[Disk]:
+    """Return the log directories whose volumes are fuller than the use `only_above`."""
+    return [disk for disk in disks if surplus_bytes([disk], only_above) > 0]
 
 
 def has_capacity(disks: Mapping[int, Sequence[Disk]], broker: int) -> bool:

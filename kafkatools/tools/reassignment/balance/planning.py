@@ -6,7 +6,7 @@ Order: replicas move between brokers (bytes, rate) or replica lists are reordere
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin.reassignments import Replica, TopicPartition
@@ -27,10 +27,11 @@ from kafkatools.tools.reassignment.balance.placement import (
     Brokers,
     Budget,
     Placement,
+    full_disks,
     has_capacity,
     surplus_bytes,
 )
-from kafkatools.tools.reassignment.balance.reasons import broker_reasons, disk_reasons
+from kafkatools.tools.reassignment.balance.reasons import broker_reasons, disk_reasons, full_disk_reasons
 from kafkatools.tools.reassignment.layout import PlanRefused
 from kafkatools.tools.reassignment.listings import ids, plural
 from kafkatools.tools.reassignment.plan import Move, broker_loads
@@ -73,7 +74,9 @@ class _Planner:
             self._level_led_rates()
         disks = self._level_disks() if options.disks else []
         reasons = broker_reasons(levelled.levelling, levelled.bounds, self.placement, options)
-        return self._result(disks, [*reasons, *disk_reasons(disks)])
+        if options.only_above is not None and not options.disks:
+            reasons += full_disk_reasons(levelled.levelling, levelled.bounds, self.placement, self.given.disks, options)
+        return self._result(disks, [*reasons, *disk_reasons(disks, options)])
 
     # -- what may move --
 
@@ -118,14 +121,26 @@ class _Planner:
         taking_part = self.brokers.taking_part
         loads = [0.0] * len(self.brokers.ids)
         items: list[list[int]] = [[] for _ in loads]
-        is_taking_part = [number in taking_part for number in range(len(loads))]
+        giving = [self._giving(number) if number in taking_part else frozenset() for number in range(len(loads))]
         for item, replicas in enumerate(self.placement.replicas):
             is_item = item in self.movable and weights[item] > 0
             for broker in replicas:
                 loads[broker] += weights[item]
-                if is_item and is_taking_part[broker]:
+                if is_item and item in giving[broker]:
                     items[broker].append(item)
         return self._level(weights, loads, items)
+
+    def _giving(self, number: int) -> Container[int]:
+        """The partitions whose replicas may leave a broker. With `only_above` a broker above this use gives, from its
+        log directories above it; any other one gives nothing, since its own log directories have space for the surplus
+        of each other."""
+        limit = self.options.only_above
+        if limit is None:
+            return self.movable
+        disks = self.given.disks[self.brokers.ids[number]]
+        if surplus_bytes(disks, limit) <= 0:
+            return frozenset()
+        return {item for disk in full_disks(disks, limit) for item in disk.partitions}
 
     def _level_led_rates(self) -> None:
         """Level the rates of the leaders by the lists of the partitions that change anyway."""

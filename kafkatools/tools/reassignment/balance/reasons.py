@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafkatools.tools.reassignment.balance.disks import LevelledDisks
 from kafkatools.tools.reassignment.balance.levelling import Bound, Levelling
-from kafkatools.tools.reassignment.balance.model import LEADERS, BalanceOptions
+from kafkatools.tools.reassignment.balance.model import LEADERS, BalanceOptions, Disk
 from kafkatools.tools.reassignment.balance.placement import (
     HAS_REPLICA,
     NO_BUDGET,
     NO_SPACE,
     OTHER_RACK,
     Placement,
+    full_disks,
+    surplus_bytes,
+    volumes,
 )
 from kafkatools.tools.reassignment.listings import ids, plural
 
@@ -69,7 +72,39 @@ def _reason(levelling: Levelling, number: int, bound: Bound, placement: Placemen
     return next((_TEXTS[code] for code in _ORDER if refusals >> code & 1), _NO_MOVE)
 
 
-def disk_reasons(disks: Sequence[LevelledDisks]) -> list[str]:
+def full_disk_reasons(
+    levelling: Levelling,
+    bounds: Sequence[Bound],
+    placement: Placement,
+    disks: Mapping[int, Sequence[Disk]],
+    options: BalanceOptions,
+) -> list[str]:
+    """Return a sentence with the brokers that end within `only_above` as a whole, but with a log directory above it;
+    none without such brokers."""
+    limit = options.only_above or 0.0
+    brokers = []
+    for number, load, bound in zip(placement.brokers.taking_part, levelling.loads, bounds, strict=True):
+        broker = placement.brokers.ids[number]
+        if load > bound.high or len(volumes(disks[broker])) < len(disks[broker]):
+            continue  # the broker as a whole is named, or has log directories that cannot relieve each other
+        full = full_disks(disks[broker], limit)
+        if any(_surplus_after(disk, number, placement, limit) > 0 for disk in full):
+            brokers.append(broker)
+    text = "only moves between log directories relieve them, which --disks plans"
+    return [f"{_log_directories(brokers)} stay above the limit of --only-above: {text}"] if brokers else []
+
+
+def _surplus_after(disk: Disk, number: int, placement: Placement, limit: float) -> float:
+    """The bytes by which a log directory is above the limit, after the replicas that leave the broker."""
+    leaving = [item for item in disk.partitions if number not in placement.replicas[item]]
+    return surplus_bytes([disk], limit) - sum(placement.sizes[item] for item in leaving)
+
+
+def _log_directories(brokers: Sequence[int]) -> str:
+    return f"Log directories of broker{plural(len(brokers))} {ids(brokers)}"
+
+
+def disk_reasons(disks: Sequence[LevelledDisks], options: BalanceOptions) -> list[str]:
     """Return one sentence for each reason why log directories stay above their bound."""
     by_text: dict[str, list[int]] = {}
     for levelled in disks:
@@ -81,7 +116,5 @@ def disk_reasons(disks: Sequence[LevelledDisks]) -> list[str]:
         elif levelled.refusals >> NO_SPACE & 1:
             text = "the other log directories lack free space"
         by_text.setdefault(text, []).append(levelled.broker)
-    return [
-        f"Log directories of broker{plural(len(brokers))} {ids(brokers)} stay unequal: {text}"
-        for text, brokers in by_text.items()
-    ]
+    state = "unequal" if options.only_above is None else "above the limit of --only-above"
+    return [f"{_log_directories(brokers)} stay {state}: {text}" for text, brokers in by_text.items()]
