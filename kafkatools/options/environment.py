@@ -25,6 +25,7 @@ ENVIRONMENT = {
     "PATH": "Directories in which kt pipeline looks for java, and kt shims for kt and Kafka's scripts.",
     "SHELL": "The shell for which kt completion --install writes a script.",
     "ZDOTDIR": "Directory of .zshrc. Default: the home directory.",
+    "OPENBLAS_NUM_THREADS": "Threads of NumPy's linear algebra, which no command uses. Default: 1.",
     "SPARK_HOME": "Spark whose JVM kt pipeline starts. Default: that of the installed PySpark.",
     "PYSPARK_PYTHON": "Python of the workers of kt pipeline. Default: the Python that runs kt.",
 }
