@@ -11,7 +11,7 @@ LOCK = $(if $(filter $(ALL_EXTRAS),$(EXTRAS)),.ci/lock/all.txt,$(if $(filter $(K
 WORKERS ?= 5
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are dealt in equal parts, and a worker that has ended takes over
 # from others; those that share a cluster or a Spark session stay together; times and kills want the machine for themselves. tests/architecture belongs to `make lint`.
-WAITERS ?= 6
+WAITERS ?= 7
 SMALL := tests/unit tests/faults tests/cli tests/fuzz tests/crash
 HISTORIES := tests/history
 KILLS := tests/soak tests/scenarios/test_broker_scale.py
