@@ -35,8 +35,6 @@ NOTHING = -1
 SIZE = struct.Struct(">I")
 MUTED = ("terminalreporter", "lfplugin", "nfplugin", "stepwiseplugin")
 """Plugins of pytest that print or write what the first process knows better."""
-
-
 LONG = ("slow", "processes", "real_kafka")
 """The marks of tests that take long."""
 
@@ -57,8 +55,12 @@ def has_shared_fixture(item: pytest.Item) -> bool:
 
 
 def deal(items: Sequence[pytest.Item], workers: int, first: Sequence[str]) -> list[list[list[pytest.Item]]]:
-    """The bundles of each worker: those of the files named in `first`, then others with tests that take long, the
-    largest first, each to the worker that has the fewest of these tests; then equal shares of consecutive others."""
+    """The bundles of each worker.
+
+    Bundles with long tests come first: those of the files named in `first`, then those with the most long tests, each
+    for the worker with the fewest long tests so far. The other bundles fill the shares of the workers up to equal size,
+    in the order of the tests.
+    """
     weights = [
         (sum(any(map(item.get_closest_marker, LONG)) for item in bundle), bundle) for bundle in bundles_of(items)
     ]
@@ -87,7 +89,7 @@ def _rank(bundle: Sequence[pytest.Item], first: Sequence[str]) -> int:
 
 
 class Shares:
-    """Which tests each copy still has to begin, and which test it runs."""
+    """The tests that each copy has yet to begin, and the test that it runs."""
 
     def __init__(self, shares: Sequence[Sequence[int]]) -> None:
         """`shares` has the sizes of each copy's bundles, in the order of the tests."""
@@ -172,7 +174,10 @@ class Copy:
         status = 1
         try:
             self._leave_the_first_process()
-            self._run_tests()
+            try:
+                self._run_tests()
+            finally:  # also after Ctrl-C or with -x: brokers of fixtures would live on
+                self._session._setupstate.teardown_exact(None)
             self._check_garbage()
             before_exit()
             status = 0

@@ -178,3 +178,10 @@ def test_no_test_begins_after_the_end_of_all() -> None:
     shares.clear()
     assert [shares.take(worker) for worker in range(3)] == [NOTHING] * 3
     shares.close()
+
+
+def test_fixtures_end_when_a_run_ends_early(tmp_path: pathlib.Path) -> None:
+    """After Ctrl-C, too: processes that fixtures started would live on."""
+    tests = TESTS + "\ndef test_is_interrupted(shared): raise KeyboardInterrupt\n"
+    status, _ = run_pytest(tmp_path, tests, "-k", "interrupted")
+    assert status != 0 and len([*tmp_path.glob("ended-*")]) == 1

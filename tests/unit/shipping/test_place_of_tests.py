@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
+from support.waiting import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -15,23 +17,41 @@ CI = pathlib.Path(__file__).parents[3] / ".ci"
 TESTS = "import pathlib, tempfile\ndef test_it():\n    pathlib.Path('place').write_text(tempfile.gettempdir())\n"
 
 
+SLOW = """
+import pathlib, tempfile, time, pytest
+
+@pytest.fixture
+def slow_to_end():
+    yield
+    time.sleep(1)
+    pathlib.Path("ended").touch()
+
+def test_it(slow_to_end):
+    pathlib.Path("place").write_text(tempfile.gettempdir())
+    time.sleep(600)
+"""
+
+
+def start(directory: pathlib.Path, tests: str, **environ: str) -> subprocess.Popen[str]:
+    """`.ci/pytest` with this file of tests, in a process group of its own."""
+    (directory / "test_it.py").write_text(tests)
+    options = ["-q", "-p", "no:kafkatools", "--rootdir", str(directory)]
+    inherited = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
+    return subprocess.Popen(
+        [sys.executable, str(CI / "pytest"), *options, "test_it.py"],
+        cwd=directory,
+        env=inherited | {"KT_TEST_AGAIN": "0", **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
 def place_of_tests(directory: pathlib.Path, tests: str, **environ: str) -> tuple[pathlib.Path, str]:
     """Where the tests had their files, and what was printed."""
-    (directory / "test_it.py").write_text(tests)
-    command = [
-        sys.executable,
-        str(CI / "pytest"),
-        "-q",
-        "-p",
-        "no:kafkatools",
-        "--rootdir",
-        str(directory),
-        "test_it.py",
-    ]
-    inherited = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
-    inherited |= {"KT_TEST_AGAIN": "0", **environ}
-    ran = subprocess.run(command, cwd=directory, env=inherited, capture_output=True, text=True, check=False)
-    return pathlib.Path((directory / "place").read_text()), ran.stdout + ran.stderr
+    printed, _ = start(directory, tests, **environ).communicate()
+    return pathlib.Path((directory / "place").read_text()), printed
 
 
 @pytest.fixture
@@ -61,3 +81,20 @@ def test_a_given_directory_is_used(tmp_path: pathlib.Path) -> None:
     given.mkdir()
     place, _ = place_of_tests(tmp_path, TESTS, TMPDIR=str(given))
     assert place == given
+
+
+@pytest.mark.parametrize("reaches_group", [True, False])
+def test_fixtures_end_before_an_interrupted_run(
+    memory: pathlib.Path, tmp_path: pathlib.Path, reaches_group: bool
+) -> None:
+    """Ctrl-C reaches pytest too; another process ends `.ci/pytest` alone."""
+    run = start(tmp_path, SLOW)
+    eventually(lambda: (tmp_path / "place").exists() and (tmp_path / "place").read_text() != "")
+    if reaches_group:
+        os.killpg(run.pid, signal.SIGINT)
+    else:
+        run.terminate()
+    printed, _ = run.communicate()
+    assert (run.returncode, (tmp_path / "ended").exists()) == (2, True), printed
+    place = pathlib.Path((tmp_path / "place").read_text())
+    assert place.parent == memory and not place.exists()

@@ -1,0 +1,89 @@
+"""`.ci/run` fails when one of its parts fails, and leaves no process behind when it is interrupted."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+
+import pytest
+from support.waiting import eventually
+
+pytestmark = pytest.mark.processes
+
+CI = pathlib.Path(__file__).parents[3] / ".ci"
+MAKE = """#!/bin/sh
+for target; do
+    echo "$target $$" >>made
+    case " $FAILING " in *" $target "*) exit 1 ;; esac
+    case " $KILLED " in *" $target "*) kill -9 $PPID ;; esac
+    case " $ENDLESS " in *" $target "*) sleep 600 ;; esac
+done
+"""
+
+
+def start(directory: pathlib.Path, **environ: str) -> subprocess.Popen[bytes]:
+    """`.ci/run` in a process group of its own, with a `make` that notes its targets."""
+    (directory / ".ci").mkdir()
+    for name in ("run", "find-pythons", "venv-for"):
+        shutil.copy(CI / name, directory / ".ci" / name)
+    (directory / "bin").mkdir()
+    make = directory / "bin" / "make"
+    make.write_text(MAKE)
+    make.chmod(0o755)
+    path = f"{make.parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.Popen(
+        [directory / ".ci" / "run"],
+        env={**os.environ, "PATH": path, **environ},
+        start_new_session=True,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def made(directory: pathlib.Path) -> dict[str, int]:
+    """The targets that were begun, with their processes."""
+    path = directory / "made"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {target: int(pid) for target, pid in map(str.split, lines)}
+
+
+def lives(pid: int) -> bool:
+    """Whether the process has not ended."""
+    ps = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(ps.stdout.strip()) and not ps.stdout.startswith("Z")
+
+
+PARTS = ("prepare-large", "setup-oldest", "lint", "install-check", "demo", "test-newest", "test-large", "test-oldest")
+
+
+def test_all_parts_run(tmp_path: pathlib.Path) -> None:
+    assert start(tmp_path).wait() == 0
+    assert {*PARTS, "test-alone"} <= made(tmp_path).keys()
+
+
+@pytest.mark.parametrize("part", [*PARTS, "test-alone", "bytecode-newest"])
+def test_part_that_fails_fails_the_run(tmp_path: pathlib.Path, part: str) -> None:
+    assert start(tmp_path, FAILING=part).wait() != 0
+
+
+@pytest.mark.parametrize("part", ["prepare-large", "lint"])
+def test_background_part_whose_shell_is_killed_fails_the_run(tmp_path: pathlib.Path, part: str) -> None:
+    assert start(tmp_path, KILLED=part).wait() != 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "endless", [("prepare-large", "test-newest"), ("lint", "test-large"), ("test-oldest", "test-alone")]
+)
+def test_no_process_is_left_after_an_interrupt(
+    tmp_path: pathlib.Path, endless: Sequence[str], number: signal.Signals
+) -> None:
+    run = start(tmp_path, ENDLESS=" ".join(endless))
+    eventually(lambda: made(tmp_path).keys() >= {*endless})
+    os.killpg(run.pid, number)
+    assert run.wait() != 0
+    pids = made(tmp_path)
+    eventually(lambda: not any(lives(pids[target]) for target in endless), 10)
