@@ -171,8 +171,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Otherwise each worker of xdist begins with its part of the slow tests: one that begins last lets the others wait."""
     if not getattr(config.option, "loadgroup", False):
         if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
-            dealt = forked.deal(items, workers, LONGEST_FILES)
-            items[:] = [item for own in dealt for bundle in own for item in bundle]
+            items[:] = forked.in_turn(forked.deal(items, workers, LONGEST_FILES))
         return
     ungrouped = [item for item in items if item.get_closest_marker("xdist_group") is None]
     shared = {item.path: name for item in ungrouped for name in SHARED if name in getattr(item, "fixturenames", ())}

@@ -46,7 +46,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     except ImportError:
         require("PySpark is not installed: pip install '.[spark]'")
     from kafkatools.pipeline.errors import PipelineError
-    from kafkatools.pipeline.run.session import find_java
+    from kafkatools.pipeline.run.session import find_java, own_python
 
     try:
         find_java(os.environ)
@@ -64,7 +64,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.python.filterPushdown.enabled", "true")
         .config(map=spark_classes.SHARED | spark_classes.INTERPRETED)
     )
-    with spark_classes.quick_workers():
+    with own_python("local[2]"):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session

@@ -79,8 +79,7 @@ def test_run_carries_out_a_plan_with_log_directories(tmp_path: pathlib.Path, kaf
             eventually(lambda: _live(admin) == [1, 2])
             _ensure_run_moves_and_undoes(kafka, admin, tmp_path)
     finally:
-        for node in list(kafka.processes):
-            kafka.kill(node)
+        kafka.kill_all()
 
 
 def _live(admin: AdminClient) -> list[int]:

@@ -131,8 +131,7 @@ def broken(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             runs = pool.map(lambda name: _run(nodes, home, _COMMANDS[name]), _COMMANDS)
             yield Broken(nodes, dict(zip(_COMMANDS, runs, strict=True)))
     finally:
-        for node in list(nodes.processes):
-            nodes.kill(node)
+        nodes.kill_all()
 
 
 def _fill(nodes: ThreeNodes) -> None:

@@ -54,8 +54,7 @@ def cluster(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             eventually(lambda: _knows_all(client))
         yield made
     finally:
-        for node in list(made.processes):  # nothing is read from them any more, and three that stop wait for each other
-            made.kill(node)
+        made.kill_all()
 
 
 def _knows_all(client: AdminClient) -> bool:

@@ -60,8 +60,7 @@ def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         made.start()
         yield made
     finally:
-        for node in list(made.processes):
-            made.kill(node)
+        made.kill_all()
 
 
 def test_delegation_tokens_behave_as_recorded(kafka: Secured, tmp_path: pathlib.Path) -> None:

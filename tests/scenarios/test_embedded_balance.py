@@ -51,8 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedNodes]
             eventually(lambda: _knows_all(client))
         yield made
     finally:
-        for node in list(made.processes):
-            made.kill(node)
+        made.kill_all()
 
 
 def _knows_all(client: AdminClient) -> bool:

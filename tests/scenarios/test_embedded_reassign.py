@@ -40,5 +40,4 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedNodes]
             eventually(lambda: real._knows_all(client))
         yield made
     finally:
-        for node in list(made.processes):
-            made.kill(node)
+        made.kill_all()

@@ -43,8 +43,7 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTh
         made.wait_until_complete()
         yield made
     finally:
-        for node in list(made.processes):
-            made.kill(node)
+        made.kill_all()
 
 
 @pytest.fixture

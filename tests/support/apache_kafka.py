@@ -326,6 +326,11 @@ class ApacheKafka:
         self.processes[node].kill()
         self.processes.pop(node).wait()
 
+    def kill_all(self) -> None:
+        """Kill every node that runs: nothing is read from them any more, and three that stop wait for each other."""
+        for node in list(self.processes):
+            self.kill(node)
+
     def stop_node(self, node: int = 1) -> None:
         """SIGTERM, as the stop script does, and waits for the end."""
         process = self.processes.pop(node)

@@ -79,8 +79,12 @@ def deal(items: Sequence[pytest.Item], workers: int, first: Sequence[str]) -> li
         while size < share and (bundle := next(others, None)) is not None:
             own.append(bundle)
             size += len(bundle)
-    dealt[-1] += others
     return dealt
+
+
+def in_turn(dealt: Sequence[Sequence[Sequence[pytest.Item]]]) -> list[pytest.Item]:
+    """The tests of all workers, one worker after the other."""
+    return [item for own in dealt for bundle in own for item in bundle]
 
 
 def _rank(bundle: Sequence[pytest.Item], first: Sequence[str]) -> int:
@@ -259,7 +263,7 @@ class Forks:
         if session.testsfailed or session.config.option.collectonly or session.config.option.usepdb:
             return None
         dealt = deal(session.items, self._workers, self._first)
-        session.items[:] = [item for own in dealt for bundle in own for item in bundle]
+        session.items[:] = in_turn(dealt)
         shares = Shares([[len(bundle) for bundle in own] for own in dealt])
         try:
             for worker in range(min(self._workers, len(session.items))):

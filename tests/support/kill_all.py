@@ -224,5 +224,4 @@ class KillAll:
         """Leave nothing behind."""
         for client in self.clients:
             client.close()
-        for node in list(self.cluster.processes):
-            self.cluster.kill(node)
+        self.cluster.kill_all()

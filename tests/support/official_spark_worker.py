@@ -8,7 +8,7 @@ import sys
 import traceback
 from typing import Any
 
-from support import spark_classes
+from kafkatools.pipeline.run.session import own_python
 
 
 def answer(spark: Any, line: str) -> dict[str, Any]:
@@ -30,9 +30,10 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("official")
-    for name, value in json.loads(sys.argv[1]).items():
+    settings = json.loads(sys.argv[1])
+    for name, value in settings.items():
         builder = builder.config(name, value)
-    with spark_classes.quick_workers():
+    with own_python(settings["spark.master"]):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     for line in sys.stdin:

@@ -94,8 +94,7 @@ def record(home: pathlib.Path, pair: Sequence[int]) -> dict[str, Any]:
                 break
             time.sleep(0.5)
     finally:
-        for node in list(kafka.processes):
-            kafka.kill(node)
+        kafka.kill_all()
     return course(pair, kafka.log_dir(pair[1]) / METADATA_LOG)
 
 

@@ -15,7 +15,6 @@ import os
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 
 from kafkatools.pipeline.errors import PipelineError
@@ -58,20 +57,6 @@ def quick_options() -> str:
     class_archive.make_once(archive, lambda made: _make(made, java))
     flags = [*class_archive.flags(archive), "-Xlog:disable"]  # no word about an archive that does not fit
     return " ".join([QUICK, *map(shlex.quote, flags)])
-
-
-@contextlib.contextmanager
-def quick_workers() -> Iterator[None]:
-    """Let a JVM that is launched within the block start its Python workers as `kt pipeline` does in a local session:
-    they import compiled modules, once for all that are forked, instead of compiling PySpark's archives in each."""
-    from kafkatools.pipeline.run.worker_python import worker_python
-
-    before = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = worker_python(os.environ.get("SPARK_HOME"))
-    try:
-        yield
-    finally:
-        os.environ["PYSPARK_PYTHON"] = before or sys.executable
 
 
 def _make(made: pathlib.Path, java: str) -> None:

@@ -66,11 +66,6 @@ class ThreeNodes(ApacheKafka):
             nodes = sorted(self.processes)
             yield [stack.enter_context(AdminClient(self.address(node), {}, SystemClock())) for node in nodes]
 
-    def kill_all(self) -> None:
-        """Kill every node that runs: nothing is read from them any more, and three that stop wait for each other."""
-        for node in list(self.processes):
-            self.kill(node)
-
     def wait_until_complete(self) -> None:
         """Until every broker that runs knows exactly those that run."""
         with self.clients() as clients:

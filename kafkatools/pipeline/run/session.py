@@ -283,7 +283,7 @@ def _launch(conf: SparkConf, output: IO[bytes] | None) -> None:
 
     if SparkContext._gateway is None:
         streams: dict[str, int | IO[bytes]] = {"stdout": 2} if output is None else {"stdout": output, "stderr": output}
-        with _own_python(conf.get("spark.master", "")):
+        with own_python(conf.get("spark.master", "")):
             gateway = launch_gateway(_without_secrets(conf), streams)  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
@@ -306,7 +306,7 @@ def _java_options(options: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _own_python(master: str) -> Iterator[None]:
+def own_python(master: str) -> Iterator[None]:
     """Let the JVM of a local session, launched within the block, look for data sources with the Python of the
     workers."""
     environ = os.environ  # noqa: TID251 - the JVM inherits it
