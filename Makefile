@@ -253,4 +253,4 @@ bench: $(STAMP) tools official-spark
 
 clean:
 	rm -rf $(VENV) .venv-oldest .venv-newest .venv-demo build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f kafkatools/core/*/_*.c kafkatools/core/*/_*.so kafkatools/_version.py
+	rm -f kafkatools/core/_*.c kafkatools/core/_*.so kafkatools/core/*/_*.c kafkatools/core/*/_*.so kafkatools/_version.py

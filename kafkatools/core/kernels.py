@@ -24,6 +24,8 @@ KERNELS = (
     "producer._collect_kernel",
 )
 """Modules below `kafkatools.core`."""
+SHARED_KERNEL = "_cyutility"
+"""The compiled module with Cython's memory views, which the compiled kernels import."""
 
 
 def compiled_kernels(suffixes: list[str] = EXTENSION_SUFFIXES) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -26,10 +27,11 @@ done
 
 
 def start(directory: pathlib.Path, **environ: str) -> subprocess.Popen[bytes]:
-    """`.ci/run` in a process group of its own, with a `make` that notes its targets."""
+    """`.ci/run` in a process group of its own, with a `make` that notes its targets, and this Python as the only one."""
     (directory / ".ci").mkdir()
-    for name in ("run", "find-pythons", "venv-for"):
+    for name in ("run", "venv-for"):
         shutil.copy(CI / name, directory / ".ci" / name)
+    (directory / ".ci" / "find-pythons").write_text(f"echo '{sys.executable}'\n")
     (directory / "bin").mkdir()
     make = directory / "bin" / "make"
     make.write_text(MAKE)

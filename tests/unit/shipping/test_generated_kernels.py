@@ -51,6 +51,16 @@ def test_file_older_than_a_source_is_made_anew(is_generated: Callable[[str, str]
     assert not is_generated(SOURCE, "3.1.4")
 
 
+def test_bytecode_is_no_source(is_generated: Callable[[str, str], bool]) -> None:
+    cache = pathlib.Path("kafkatools/core/__pycache__")
+    cache.mkdir()
+    bytecode = cache / "__init__.cpython-311.pyc"
+    bytecode.touch()
+    later = pathlib.Path(f"{SOURCE}.c").stat().st_mtime + 1
+    os.utime(bytecode, (later, later))
+    assert is_generated(SOURCE, "3.1.4")
+
+
 def test_missing_file_is_made(is_generated: Callable[[str, str], bool]) -> None:
     pathlib.Path(f"{SOURCE}.c").unlink()
     assert not is_generated(SOURCE, "3.1.4")

@@ -60,7 +60,7 @@ def test_rows_beyond_the_bytes_are_left_to_the_next_page() -> None:
         ({"partitions": [{"n": n, "text": "t" * 90} for n in range(2000)]}, "rows[0].partitions: 200 of 2000 items"),
         ({"a": {str(n): "v" * 99 for n in range(5000)}}, "rows[0].a: 200 of 5000 keys"),
         ({"a": {"b": ["é" * 50_000] * 4}}, "rows[0].a.b[0]: 2048 of 50000 characters"),
-        ({"a": [["t" * 5000] * 90] * 90}, "rows[0].a: 10 of 90 items"),
+        ({"a": [["t" * 600] * 90] * 90}, "rows[0].a: 10 of 90 items"),
     ],
 )
 def test_a_row_beyond_the_bytes_is_shortened(row: dict[str, object], place: str) -> None:
