@@ -89,6 +89,7 @@ kerberos: $(STAMP) programs
 
 # Where the system's processes can be copied, tests are collected once (tests/support/forks.py); elsewhere each worker of pytest-xdist collects them.
 SHARES = $(if $(filter Linux,$(shell uname)),--forks $(1),-n $(1) --dist worksteal)
+GROUPS = $(if $(filter Linux,$(shell uname)),--forks $(1) --groups,-n $(1) --dist loadgroup --no-loadscope-reorder)
 
 # What one runs after each change: units and commands, in the processes of the tests, without those that are slow. They wait four fifths of the time.
 # Test files of which it leaves out all tests are not imported.
@@ -106,7 +107,7 @@ test-small: setup tools
 	$(BIN)/python .ci/pytest $(call SHARES,$(WORKERS)) $(SMALL) $(PYTEST_ARGS)
 
 test-large: setup tools kerberos official-spark
-	$(JAVA) $(BIN)/python .ci/pytest -n $(WAITERS) --dist loadgroup --no-loadscope-reorder $(LARGE) $(PYTEST_ARGS)
+	$(JAVA) $(BIN)/python .ci/pytest $(call GROUPS,$(WAITERS)) $(LARGE) $(PYTEST_ARGS)
 
 # Histories and kills wait for sessions and elections most of the time: two tests at once, never two of one kind.
 test-alone: setup tools

@@ -136,11 +136,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--forks", type=int, default=0, metavar="N", help="Collect once, then run in N copies.")
+    parser.addoption("--groups", action="store_true", help="With --forks: tests of a group stay together.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.forks:
-        config.pluginmanager.register(forked.Forks(config, config.option.forks, pytest_sessionfinish, LONGEST_FILES))
+        workers, by_group = config.option.forks, config.option.groups
+        forks = forked.Forks(config, workers, pytest_sessionfinish, LONGEST_FILES, by_group)
+        config.pluginmanager.register(forks)
 
 
 def pytest_sessionfinish() -> None:
@@ -159,17 +162,25 @@ SHARED = ("spark", "three_nodes")
 JOBS = "test_pipeline_jobs_"
 LONGEST_FILES = ("test_script_contract.py", "test_rehearsals.py", "test_cli_why_clusters.py", "test_cookbook.py")
 """The files of the small stage whose tests take longest: with --forks they begin first."""
+LONG_FILES = (
+    "test_refused_bootstrap.py",
+    "test_pytest_plugin.py",
+    "test_client_suites.py",
+    "test_console_slices.py",
+    "test_real_streams_reset.py",
+)
+"""Files of the large stage with tests that take a minute and more: they begin before others like them."""
 LONGEST = ("tables", "cluster", "official", "spark", "jobs", "three_nodes")
 """The groups that take longest, in this order: a worker that begins one of them last lets the others wait."""
 
 
 @pytest.hookimpl(tryfirst=True)  # the workers of xdist put the group into the names of the tests next
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --dist loadgroup the tests of a file stay together, as they share clusters, and all those that share the
-    Spark session or the three brokers, unless a file or a test names its group. The longest groups and the pipeline
-    begin first.
+    """With --groups or --dist loadgroup the tests of a file stay together, as they share clusters, and all those that
+    share the Spark session or the three brokers, unless a file or a test names its group. The longest groups and the
+    pipeline begin first.
     Otherwise each worker of xdist begins with its part of the slow tests: one that begins last lets the others wait."""
-    if not getattr(config.option, "loadgroup", False):
+    if not (config.option.groups or getattr(config.option, "loadgroup", False)):
         if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
             items[:] = forked.in_turn(forked.deal(items, workers, LONGEST_FILES))
         return
@@ -182,19 +193,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The tests as they begin with --dist loadgroup: the longest groups, then those of the pipeline, and last those
-    with the node of Apache Kafka that each worker starts once: a node without work takes processor time, too."""
+    """The tests in the order of their groups: the longest ones, then those of the pipeline, and last those with the
+    node of Apache Kafka that each worker starts once: a node without work takes processor time, too."""
     last = {group_of(item) for item in items if "real_kafka" in getattr(item, "fixturenames", ())}
 
-    def rank_of(item: pytest.Item) -> tuple[int, bool, bool]:
+    def rank_of(item: pytest.Item) -> tuple[int, bool, bool, bool]:
         place = LONGEST.index(name) if (name := group_of(item)) in LONGEST else len(LONGEST)
-        return place, item.path.parent.name != "pipeline", name in last
+        return place, item.path.parent.name != "pipeline", name in last, item.path.name not in LONG_FILES
 
     return sorted(items, key=rank_of)
 
 
 def group_of(item: pytest.Item) -> str | None:
-    """The group of a test with --dist loadgroup; None without."""
+    """The group of a test with --groups or --dist loadgroup; None without."""
     marker = item.get_closest_marker("xdist_group")
     return None if marker is None else str(marker.args[0])
 

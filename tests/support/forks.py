@@ -5,7 +5,8 @@ protocol of its own. Copies share what was imported, and send one report of a te
 
 Each copy has a share of the tests, those that take long first, and one without tests takes the later half of the
 largest share. Tests of a file with a fixture for all of them form a bundle, which one copy runs: each copy would make
-the fixture anew. The shares lie in memory that all copies have in common, under a lock that ends with its process. A
+the fixture anew. With --groups the bundles are the groups of tests (`xdist_group`), and a copy that has ended one takes
+the next of all. The shares lie in memory that all copies have in common, under a lock that ends with its process. A
 copy that dies fails the test that it ran, and another copy takes over its share.
 """
 
@@ -52,6 +53,15 @@ def has_shared_fixture(item: pytest.Item) -> bool:
     info = getattr(item, "_fixtureinfo", None)
     definitions = () if info is None else info.name2fixturedefs.values()
     return any(found[-1].scope in ("class", "module", "package") for found in definitions)
+
+
+def groups_of(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
+    """The tests in bundles: those of a group, in the order in which the groups begin."""
+    bundles: dict[object, list[pytest.Item]] = {}
+    for item in items:
+        marker = item.get_closest_marker("xdist_group")
+        bundles.setdefault(item.path if marker is None else marker.args[0], []).append(item)
+    return list(bundles.values())
 
 
 def deal(items: Sequence[pytest.Item], workers: int, first: Sequence[str]) -> list[list[list[pytest.Item]]]:
@@ -164,6 +174,20 @@ class Shares:
         self._lock.close()
 
 
+class Queue(Shares):
+    """Bundles in one order for all copies: each takes the first that has not begun."""
+
+    def __init__(self, bundles: Sequence[int], workers: int) -> None:
+        """`bundles` has the size of each, in the order of the tests."""
+        super().__init__([*([] for _ in range(workers)), bundles])
+
+    def _steal(self, worker: int) -> None:
+        following = bisect.bisect_right(self._starts, self._begin[-1])
+        if self._begin[-1] < self._end[-1]:
+            self._begin[worker], self._end[worker] = self._begin[-1], self._starts[following]
+            self._begin[-1] = self._end[worker]
+
+
 class Copy:
     """What a copy of the process does: it runs tests and writes messages with their size before them."""
 
@@ -251,10 +275,17 @@ class Forks:
     """The plugin of the first process: starts the copies, and passes their reports on as if it had run the tests."""
 
     def __init__(
-        self, config: pytest.Config, workers: int, before_exit: Callable[[], None], first: Sequence[str] = ()
+        self,
+        config: pytest.Config,
+        workers: int,
+        before_exit: Callable[[], None],
+        first: Sequence[str] = (),
+        by_group: bool = False,
     ) -> None:
-        """`first`: the names of files whose tests begin first, since they take longest."""
+        """`first`: the names of files whose tests begin first, since they take longest; with `by_group` the tests are
+        in order already."""
         self._config, self._workers, self._before_exit, self._first = config, workers, before_exit, first
+        self._by_group = by_group
         self._selector = selectors.DefaultSelector()
         self._pids: dict[int, int] = {}
 
@@ -262,9 +293,7 @@ class Forks:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if session.testsfailed or session.config.option.collectonly or session.config.option.usepdb:
             return None
-        dealt = deal(session.items, self._workers, self._first)
-        session.items[:] = in_turn(dealt)
-        shares = Shares([[len(bundle) for bundle in own] for own in dealt])
+        shares = self._shares_of(session)
         try:
             for worker in range(min(self._workers, len(session.items))):
                 self._start(session, shares, worker)
@@ -284,6 +313,16 @@ class Forks:
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
         return True
+
+    def _shares_of(self, session: pytest.Session) -> Shares:
+        """The shares of the copies; puts the tests in their order."""
+        if self._by_group:
+            groups = groups_of(session.items)
+            session.items[:] = chain.from_iterable(groups)
+            return Queue([len(group) for group in groups], self._workers)
+        dealt = deal(session.items, self._workers, self._first)
+        session.items[:] = in_turn(dealt)
+        return Shares([[len(bundle) for bundle in own] for own in dealt])
 
     def _start(self, session: pytest.Session, shares: Shares, worker: int) -> None:
         reader, writer = os.pipe()

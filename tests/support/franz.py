@@ -23,9 +23,8 @@ def executable() -> str:
             raise Unavailable("Go was not found: install it (Debian: apt-get install golang-go)")
         CACHE.mkdir(parents=True, exist_ok=True)
         made = CACHE / f"{built.name}.{os.getpid()}"
-        done = subprocess.run(
-            [go, "build", "-o", str(made), "."], cwd=SOURCE, capture_output=True, text=True, check=False
-        )
+        command = [go, "build", "-gcflags=all=-l", "-o", str(made), "."]  # inlining takes a third of the time
+        done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, check=False)
         if done.returncode:
             raise Unavailable(f"the program of franz-go was not built: {done.stderr[-500:]}")
         made.replace(built)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from support.forks import NOTHING, Shares
+from support.forks import NOTHING, Queue, Shares
 
 pytestmark = pytest.mark.processes
 
@@ -85,9 +85,25 @@ def test_slow(name):
 """
 
 
-def run_pytest(directory: pathlib.Path, tests: str, *arguments: str) -> tuple[int, str]:
+GROUPS = """
+import os, pathlib, pytest
+
+def pytest_generate_tests(metafunc):
+    marks = [pytest.mark.xdist_group(str(number % 7)) for number in range(42)]
+    metafunc.parametrize("number", [pytest.param(number, marks=mark) for number, mark in enumerate(marks)])
+
+def test_of_a_group(number):
+    place = pathlib.Path(__file__).parent
+    with (place / f"group-{number % 7}").open("a") as file:
+        print(os.getpid(), file=file)
+    if number == 23:
+        os.kill(os.getpid(), 9)
+"""
+
+
+def run_pytest(directory: pathlib.Path, tests: str, *arguments: str, conftest: str = CONFTEST) -> tuple[int, str]:
     """The exit status and the output of `pytest --forks 3`."""
-    (directory / "conftest.py").write_text(CONFTEST)
+    (directory / "conftest.py").write_text(conftest)
     (directory / "test_some.py").write_text(tests)
     support = str(pathlib.Path(__file__).parents[1])
     command = [
@@ -171,6 +187,32 @@ def test_long_tests_begin_first_and_a_shared_fixture_is_made_once(tmp_path: path
     assert {names[0] for names in begun} == {"a", "b", "c"}
     assert sorted(sum(int(name) % 2 for name in names[1:]) for names in begun) == [0, 0, 15]
     assert len([*tmp_path.glob("made-*")]) == 1
+
+
+def test_bundles_begin_in_one_order_for_all_workers() -> None:
+    queue = Queue([2, 1, 3], 2)
+    assert [queue.take(worker) for worker in (0, 1, 1, 0, 0, 1, 1, 1)] == [0, 2, 3, 1, NOTHING, 4, 5, NOTHING]
+    queue.close()
+
+
+def test_the_bundle_of_a_dead_worker_is_taken_up_by_its_successor() -> None:
+    queue = Queue([3, 3], 2)
+    assert [queue.take(0), queue.take(0), queue.take(1)] == [0, 1, 3]
+    queue.note_running(0, 0, 1)
+    queue.give_back(0)
+    assert [queue.take(worker) for worker in (1, 1, 1, 0, 0, 0)] == [4, 5, NOTHING, 1, 2, NOTHING]
+    queue.close()
+
+
+def test_a_group_runs_in_one_process_until_that_dies(tmp_path: pathlib.Path) -> None:
+    by_group = CONFTEST.replace("lambda: None)", "lambda: None, by_group=True)")
+    status, out = run_pytest(tmp_path, GROUPS, "-o", "markers=xdist_group", conftest=by_group)
+    assert status == 1 and "1 failed, 41 passed" in out
+    processes = {path.name: path.read_text().split() for path in tmp_path.glob("group-*")}
+    assert [len(pids) for pids in processes.values()] == [6] * 7
+    assert {name: len({*pids}) for name, pids in processes.items()} == {
+        f"group-{n}": 2 if n == 2 else 1 for n in range(7)
+    }
 
 
 def test_no_test_begins_after_the_end_of_all() -> None:

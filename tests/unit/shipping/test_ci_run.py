@@ -27,7 +27,7 @@ done
 
 
 def start(directory: pathlib.Path, **environ: str) -> subprocess.Popen[bytes]:
-    """`.ci/run` in a process group of its own, with a `make` that notes its targets, and this Python as the only one."""
+    """`.ci/run` in a process group of its own, with a `make` that notes its targets, and this as the only Python."""
     (directory / ".ci").mkdir()
     for name in ("run", "venv-for"):
         shutil.copy(CI / name, directory / ".ci" / name)

@@ -1,4 +1,5 @@
-"""`setup.py` compiles an existing C file of a kernel only if it belongs to the present sources and to this Cython."""
+"""`setup.py` compiles an existing C file of a kernel only if it belongs to the present sources and to this Cython, and
+leaves out kernels that could not be imported."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import runpy
 from collections.abc import Callable
 
 import pytest
+from setuptools import Distribution, Extension
+from setuptools.command.build_ext import build_ext
 
 ROOT = pathlib.Path(__file__).parents[3]
 SOURCE = "kafkatools/core/records/_kernel"
@@ -64,3 +67,29 @@ def test_bytecode_is_no_source(is_generated: Callable[[str, str], bool]) -> None
 def test_missing_file_is_made(is_generated: Callable[[str, str], bool]) -> None:
     pathlib.Path(f"{SOURCE}.c").unlink()
     assert not is_generated(SOURCE, "3.1.4")
+
+
+@pytest.mark.parametrize(("missing", "left"), [("_cyutility", 0), ("records._kernel", 2), ("", 3)])
+def test_without_the_shared_module_no_kernel_is_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, missing: str, left: int
+) -> None:
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    monkeypatch.setenv("KT_PURE_PYTHON", "1")
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.chdir(tmp_path)
+    names = [f"kafkatools.core.{name}" for name in ("_cyutility", "records._kernel", "protocol._codec")]
+    modules = [Extension(name, [], optional=True) for name in names]
+    build = runpy.run_path(str(ROOT / "setup.py"))["BuildKernels"](Distribution({"ext_modules": modules}))
+    build.build_lib, build.build_temp = str(tmp_path), str(tmp_path)
+    build.ensure_finalized()
+
+    def compile_all(command: build_ext) -> None:
+        for name in names:
+            path = pathlib.Path(command.get_ext_fullpath(name))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if name != f"kafkatools.core.{missing}":
+                path.touch()
+
+    monkeypatch.setattr(build_ext, "build_extensions", compile_all)
+    build.build_extensions()
+    assert len([*tmp_path.rglob("*.so")]) == left
