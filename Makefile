@@ -132,15 +132,13 @@ setup-oldest:
 test-oldest: setup
 	KT_PURE_PYTHON=1 $(MAKE) test-pure PYTHON="$$(sh .ci/find-pythons oldest)" VENV="$$(sh .ci/venv-for oldest $(VENV))" EXTRAS=$(KERNEL_EXTRAS)
 
-# What test-large needs besides `tools`, with the bytecode of its tests.
+# What test-large needs besides `tools`.
 prepare-large: setup official-spark kerberos bytecode
 
-# Bytecode of the package and of the large stage's tests, once: without it each of the parallel workers would make it.
+# Bytecode of the package, once: without it each of the parallel processes would make it.
 bytecode: setup
 	$(BIN)/python -m compileall -q kafkatools
-	$(BIN)/python -m pytest --collect-only -q $(LARGE) > $(VENV)/collected.txt || { tail -n 50 $(VENV)/collected.txt; exit 1; }
 
-# The small stage collects its tests in one process.
 bytecode-newest:
 	"$$(sh .ci/venv-for newest $(VENV))"/bin/python -m compileall -q kafkatools
 
