@@ -1,7 +1,7 @@
 """Spark for the tests of a process: one session in it, and one process each with Spark 4.0.0 for the tests that compare
 with its Kafka connector and for those of tables.
 
-The processes serve all tests of the groups `official` and `tables` of --dist loadgroup.
+The processes serve all tests of the groups `official` and `tables` (`xdist_group`).
 """
 
 from __future__ import annotations

@@ -89,18 +89,24 @@ def jars() -> str:
         return given
     lib = CACHE / f"kafka-{VERSION}"
     if not (lib / ".complete").exists():
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
         lib.mkdir(parents=True, exist_ok=True)
-        pom = lib / "pom.xml"
-        pom.write_text(_pom())
-        command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={lib}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Unavailable(f"Maven could not fetch Apache Kafka {VERSION}: {done.stdout[-500:]}")
+        fetch_jars(_pom(), lib, f"Apache Kafka {VERSION}")
         (lib / ".complete").touch()
     return f"{lib}/*"
+
+
+def fetch_jars(pom: str, directory: pathlib.Path, what: str, *options: str) -> None:
+    """Copy the dependencies of a Maven project into a directory, with its `pom.xml`. Raises Unavailable."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
+    (directory / "pom.xml").write_text(pom)
+    copy = ("dependency:copy-dependencies", f"-DoutputDirectory={directory}", *options)
+    environ = {"MAVEN_OPTS": " ".join(QUICK_START), **os.environ}
+    command = [maven, "-q", "-B", "-f", str(directory / "pom.xml"), *copy]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(f"Maven could not fetch {what}: {(done.stdout + done.stderr)[-500:]}")
 
 
 def _pom() -> str:

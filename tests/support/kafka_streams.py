@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import pathlib
-import shutil
 import subprocess
 import tempfile
 
@@ -25,17 +24,8 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.
 def jars() -> str:
     """The class path of Kafka Streams without RocksDB, for stores in memory; fetched once with Maven."""
     if not (_LIB / ".complete").exists():
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise apache_kafka.Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
         _LIB.mkdir(parents=True, exist_ok=True)
-        (_LIB / "pom.xml").write_text(_POM)
-        copy = ("dependency:copy-dependencies", f"-DoutputDirectory={_LIB}")
-        done = subprocess.run(
-            [maven, "-q", "-B", "-f", str(_LIB / "pom.xml"), *copy], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise apache_kafka.Unavailable(f"Maven could not fetch Kafka Streams: {done.stdout[-500:]}")
+        apache_kafka.fetch_jars(_POM, _LIB, "Kafka Streams")
         (_LIB / ".complete").touch()
     return f"{_LIB}/*"
 

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any
 
 from support import spark_classes
-from support.apache_kafka import CACHE, Unavailable, java_executable
+from support.apache_kafka import CACHE, Unavailable, fetch_jars, java_executable
 
 SPARK = "4.0.0"
 JARS = (
@@ -161,7 +161,9 @@ def table_settings(warehouse: pathlib.Path) -> dict[str, str]:
 
 def _fetch(target: pathlib.Path) -> None:
     install = [sys.executable, str(_TESTS.parent / ".ci" / "install"), "--no-deps", "--target", str(target / "python")]
-    _run([*install, *PYTHON], f"{PYTHON[0]} could not be installed")
+    done = subprocess.run([*install, *PYTHON], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(f"{PYTHON[0]} could not be installed: {(done.stdout + done.stderr)[-500:]}")
     _fetch_jars(target, JARS)
 
 
@@ -191,19 +193,9 @@ def _pom_of(packages: Sequence[str]) -> str:
 
 
 def _copy_jars(target: pathlib.Path, pom: str, names: str, *options: str) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
-    path = target / "pom.xml"
-    path.write_text(pom)
-    copy = [maven, "-q", "-B", "-f", str(path), "dependency:copy-dependencies", f"-DoutputDirectory={target / 'jars'}"]
-    _run([*copy, *options], f"Maven could not fetch {names}")
-
-
-def _run(command: list[str], problem: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Unavailable(f"{problem}: {(done.stdout + done.stderr)[-500:]}")
+    directory = target / "jars"
+    directory.mkdir()
+    fetch_jars(pom, directory, names, *options)
 
 
 class OfficialSpark:
