@@ -58,7 +58,7 @@ UNSHARED = ("verifiable-producer", "verifiable-consumer", "verifiable-share-cons
 """These exit, or close what they opened, in hooks of the JVM's end."""
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 _formatted: dict[tuple[str, int], dict[str, bytes]] = {}
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 
 
 class Unavailable(Exception):
