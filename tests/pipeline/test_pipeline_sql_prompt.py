@@ -23,6 +23,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 WAIT_S = 120
+UNNOTICED_S = 5
 PROMPTS = ("sql> ", "  -> ")
 ENDLESS = "SELECT count(*) FROM range(1000000000) a CROSS JOIN range(1000000000) b WHERE a.id * b.id % 7 = 8"
 
@@ -37,6 +38,14 @@ class Terminal:
         """Type a text; return what the terminal shows until the next prompt."""
         self.type(text)
         return self._until(lambda shown: shown.endswith(PROMPTS))
+
+    def interrupt(self) -> str:
+        """Press Ctrl-C at the prompt; return what the terminal shows until the next one. Python's readline shows a
+        prompt before it waits for keys, and notices a Ctrl-C in between only with the next key."""
+        self.type("\x03")
+        while not select.select([self._master], [], [], UNNOTICED_S)[0]:
+            self.type("\x03")
+        return self.answer()
 
     def type(self, text: str) -> None:
         """Type a text."""
@@ -98,7 +107,7 @@ def test_statements_and_keys_at_the_prompt(
     assert "(line 1, position 8)\n  SELECT nme FROM orders\n         ^\nsql> " in wrong
     assert "SHOW TABLES" in prompt.answer("help\n")
     prompt.answer("SELECT 'open\n")
-    assert prompt.answer("\x03").endswith("^C\nsql> ")
+    assert prompt.interrupt().endswith("^C\nsql> ")
     prompt.type(f"SELECT 'begun'; {ENDLESS};\n")
     prompt.wait_for("1 row in ")  # of the first statement; the second one is running or about to
     assert prompt.answer("\x03").endswith("Cancelled\nsql> ")
