@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import warnings
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -11,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from kafkatools.core.kernels import KERNELS, SHARED_KERNEL  # noqa: E402
 
+OLDEST_CYTHON = "3.3"  # as in pyproject.toml
 LEVEL = () if "-O" in os.environ.get("CFLAGS", "") else ("-O3",)  # who chooses a level gets it
 # 64-bit sums wrap as Java's do; Python's own flags bring -g, which makes a kernel three times as large
 UNIX_FLAGS = (*LEVEL, "-g0", "-fwrapv")
@@ -31,7 +33,8 @@ class BuildKernels(build_ext):
         super().build_extensions()
         paths = [pathlib.Path(self.get_ext_fullpath(ext.name)) for ext in self.extensions]
         if not all(path.exists() for path in paths if SHARED_KERNEL in path.name):
-            for path in paths:  # they cannot be imported without it
+            self.warn(f"no kernel is installed: {SHARED_KERNEL}, which they import, was not compiled")
+            for path in paths:
                 path.unlink(missing_ok=True)
 
     def build_extension(self, ext: Extension) -> None:
@@ -58,13 +61,17 @@ def is_generated(source: str, version: str) -> bool:
 
 
 def extensions() -> list[Extension]:
-    """The extensions to build; none when KT_PURE_PYTHON=1 or Cython is missing, or for a command that compiles nothing."""
+    """The extensions to build; none when KT_PURE_PYTHON=1, Cython is missing or too old, or for a command that compiles
+    nothing."""
     if os.environ.get("KT_PURE_PYTHON") == "1" or sys.argv[1:2] in (["egg_info"], ["dist_info"], ["sdist"]):
         return []
     try:
         from Cython import __version__
         from Cython.Build import cythonize
     except ImportError:
+        return []
+    if [int(part) for part in __version__.split(".")[:2]] < [int(part) for part in OLDEST_CYTHON.split(".")]:
+        warnings.warn(f"no kernel is compiled: Cython {__version__} is older than {OLDEST_CYTHON}", stacklevel=1)
         return []
     shared = f"kafkatools.core.{SHARED_KERNEL}"
     modules = [Extension(shared, [])]

@@ -141,9 +141,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.forks:
-        workers, by_group = config.option.forks, config.option.groups
-        forks = forked.Forks(config, workers, pytest_sessionfinish, LONGEST_FILES, by_group)
+        names = group_of if config.option.groups else None
+        forks = forked.Forks(config, config.option.forks, pytest_sessionfinish, LONGEST_FILES, names)
         config.pluginmanager.register(forks)
+    elif config.option.groups:
+        raise pytest.UsageError("--groups needs --forks")
 
 
 def pytest_sessionfinish() -> None:
@@ -162,14 +164,15 @@ SHARED = ("spark", "three_nodes")
 JOBS = "test_pipeline_jobs_"
 LONGEST_FILES = ("test_script_contract.py", "test_rehearsals.py", "test_cli_why_clusters.py", "test_cookbook.py")
 """The files of the small stage whose tests take longest: with --forks they begin first."""
-LONG_FILES = (
+SLOW_FILES = (
     "test_refused_bootstrap.py",
     "test_pytest_plugin.py",
     "test_client_suites.py",
     "test_console_slices.py",
     "test_real_streams_reset.py",
 )
-"""Files of the large stage with tests that take a minute and more: they begin before others like them."""
+"""Files of the large stage whose tests take a minute and more: they begin first among the files with `real_kafka`, and
+first among those without."""
 LONGEST = ("tables", "cluster", "official", "spark", "jobs", "three_nodes")
 """The groups that take longest, in this order: a worker that begins one of them last lets the others wait."""
 
@@ -199,7 +202,7 @@ def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
 
     def rank_of(item: pytest.Item) -> tuple[int, bool, bool, bool]:
         place = LONGEST.index(name) if (name := group_of(item)) in LONGEST else len(LONGEST)
-        return place, item.path.parent.name != "pipeline", name in last, item.path.name not in LONG_FILES
+        return place, item.path.parent.name != "pipeline", name in last, item.path.name not in SLOW_FILES
 
     return sorted(items, key=rank_of)
 

@@ -25,7 +25,7 @@ KERNELS = (
 )
 """Modules below `kafkatools.core`."""
 SHARED_KERNEL = "_cyutility"
-"""The compiled module with Cython's memory views, which the compiled kernels import."""
+"""The compiled module with Cython's memory views, below `kafkatools.core`. Every compiled kernel imports it."""
 
 
 def compiled_kernels(suffixes: list[str] = EXTENSION_SUFFIXES) -> tuple[str, ...]:

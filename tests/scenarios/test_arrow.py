@@ -14,7 +14,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pandas
-import polars
 import pyarrow as pa
 import pytest
 from support.waiting import PATIENCE_S
@@ -213,6 +212,8 @@ def test_interceptors_see_the_rows(kafka: Kafka) -> None:
 
 
 def test_frames_of_other_libraries_and_headers_for_all(kafka: Kafka) -> None:
+    import polars  # it starts a thread, which copies of the process do not have
+
     topic = kafka.topic("frames-")
     send(kafka, topic, polars.DataFrame({"value": ["a", None], "key": [b"k", None], "other": [1, 2]}))
     send(kafka, topic, pandas.DataFrame({"text": ["b"], "time": [7]}), value="text", timestamp="time", partition=0)

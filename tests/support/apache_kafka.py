@@ -95,8 +95,9 @@ def jars() -> str:
     return f"{lib}/*"
 
 
-def fetch_jars(pom: str, directory: pathlib.Path, what: str, *options: str) -> None:
-    """Copy the dependencies of a Maven project into a directory, with its `pom.xml`. Raises Unavailable."""
+def fetch_jars(pom: str, directory: pathlib.Path, name: str, *options: str) -> None:
+    """Copy the jars that a POM names into a directory, beside its `pom.xml`. Raises Unavailable, with the name of what
+    was to be fetched, if Maven is missing or fails."""
     maven = shutil.which("mvn")
     if maven is None:
         raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
@@ -106,7 +107,7 @@ def fetch_jars(pom: str, directory: pathlib.Path, what: str, *options: str) -> N
     command = [maven, "-q", "-B", "-f", str(directory / "pom.xml"), *copy]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Unavailable(f"Maven could not fetch {what}: {(done.stdout + done.stderr)[-500:]}")
+        raise Unavailable(f"Maven could not fetch {name}: {(done.stdout + done.stderr)[-500:]}")
 
 
 def _pom() -> str:

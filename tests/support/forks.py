@@ -5,9 +5,9 @@ protocol of its own. Copies share what was imported, and send one report of a te
 
 Each copy has a share of the tests, those that take long first, and one without tests takes the later half of the
 largest share. Tests of a file with a fixture for all of them form a bundle, which one copy runs: each copy would make
-the fixture anew. With --groups the bundles are the groups of tests (`xdist_group`), and a copy that has ended one takes
-the next of all. The shares lie in memory that all copies have in common, under a lock that ends with its process. A
-copy that dies fails the test that it ran, and another copy takes over its share.
+the fixture anew. With --groups each group of tests (`xdist_group`) is a bundle, and a copy that has ended one takes the
+first that no copy has begun. The shares lie in memory that all copies have in common, under a lock that ends with its
+process. A copy that dies fails the test that it ran, and another copy takes over its share.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ NOTHING = -1
 SIZE = struct.Struct(">I")
 MUTED = ("terminalreporter", "lfplugin", "nfplugin", "stepwiseplugin")
 """Plugins of pytest that print or write what the first process knows better."""
+GroupOf = Callable[[pytest.Item], str | None]
 LONG = ("slow", "processes", "real_kafka")
 """The marks of tests that take long."""
 
@@ -55,12 +56,11 @@ def has_shared_fixture(item: pytest.Item) -> bool:
     return any(found[-1].scope in ("class", "module", "package") for found in definitions)
 
 
-def groups_of(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
+def groups_of(items: Sequence[pytest.Item], group_of: GroupOf) -> list[list[pytest.Item]]:
     """The tests in bundles: those of a group, in the order in which the groups begin."""
-    bundles: dict[object, list[pytest.Item]] = {}
+    bundles: dict[str | None, list[pytest.Item]] = {}
     for item in items:
-        marker = item.get_closest_marker("xdist_group")
-        bundles.setdefault(item.path if marker is None else marker.args[0], []).append(item)
+        bundles.setdefault(group_of(item), []).append(item)
     return list(bundles.values())
 
 
@@ -110,9 +110,10 @@ class Shares:
         workers = len(shares)
         self._lock = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._starts = list(accumulate(chain.from_iterable(shares), initial=0))
-        memory = memoryview(mmap.mmap(-1, 4 * 8 * workers)).cast("q")
+        memory = memoryview(mmap.mmap(-1, 8 * (4 * workers + 1))).cast("q")
         columns = (memory[at * workers : (at + 1) * workers] for at in range(4))
         self._begin, self._end, self._running, self._following = columns
+        self._cleared = memory[-1:]
         ends = list(accumulate(map(sum, shares), initial=0))
         for worker in range(workers):
             self._begin[worker], self._end[worker] = ends[worker], ends[worker + 1]
@@ -130,13 +131,17 @@ class Shares:
         """The next test of this worker; NOTHING when no worker has one left."""
         with self._locked():
             if self._begin[worker] == self._end[worker]:
-                self._steal(worker)
+                self._refill(worker)
             if self._begin[worker] == self._end[worker]:
                 return NOTHING
             self._begin[worker] += 1
             return self._begin[worker] - 1
 
-    def _steal(self, worker: int) -> None:
+    def take_following(self, worker: int) -> int:
+        """The test after the one just taken, which says what fixtures stay; NOTHING when no worker has one left."""
+        return self.take(worker)
+
+    def _refill(self, worker: int) -> None:
         """Take the later half of the largest share of bundles that have not begun, if there is one."""
         richest = max(range(len(self._begin)), key=lambda other: self._end[other] - self._untouched(other))
         untouched, end = self._untouched(richest), self._end[richest]
@@ -168,6 +173,11 @@ class Shares:
         """Leave no test to begin."""
         with self._locked():
             self._begin[:] = self._end
+            self._cleared[0] = 1
+
+    def is_cleared(self) -> bool:
+        """Whether no test may begin, also none that was taken."""
+        return bool(self._cleared[0])
 
     def close(self) -> None:
         """Close the file of the lock."""
@@ -175,13 +185,20 @@ class Shares:
 
 
 class Queue(Shares):
-    """Bundles in one order for all copies: each takes the first that has not begun."""
+    """Bundles in one order for all copies: each takes the first that has not begun.
+
+    The share behind those of the workers is the queue.
+    """
 
     def __init__(self, bundles: Sequence[int], workers: int) -> None:
         """`bundles` has the size of each, in the order of the tests."""
         super().__init__([*([] for _ in range(workers)), bundles])
 
-    def _steal(self, worker: int) -> None:
+    def take_following(self, worker: int) -> int:
+        """The next test of the bundle that has begun; NOTHING at its end, since the next bundle may begin elsewhere."""
+        return NOTHING if self._begin[worker] == self._end[worker] else self.take(worker)
+
+    def _refill(self, worker: int) -> None:
         following = bisect.bisect_right(self._starts, self._begin[-1])
         if self._begin[-1] < self._end[-1]:
             self._begin[worker], self._end[worker] = self._begin[-1], self._starts[following]
@@ -194,6 +211,7 @@ class Copy:
     def __init__(self, session: pytest.Session, shares: Shares, worker: int, pipe: int) -> None:
         self._session, self._shares, self._worker, self._pipe = session, shares, worker, pipe
         self._reports: list[pytest.TestReport] = []
+        self._last: pytest.Item | None = None
         option = session.config.option
         self._sends_all = option.durations is not None or bool(option.xmlpath) or "P" in option.reportchars
 
@@ -205,7 +223,7 @@ class Copy:
             try:
                 self._run_tests()
             finally:  # also after Ctrl-C or with -x: brokers of fixtures would live on
-                self._session._setupstate.teardown_exact(None)
+                self._end_fixtures()
             self._check_garbage()
             before_exit()
             status = 0
@@ -234,13 +252,29 @@ class Copy:
     def _run_tests(self) -> None:
         items = self._session.items
         test = self._shares.take(self._worker)
-        while test != NOTHING and not (self._session.shouldfail or self._session.shouldstop):
-            following = self._shares.take(self._worker)
+        while test != NOTHING and not self._is_over():
+            following = self._shares.take_following(self._worker)
             self._shares.note_running(self._worker, test, following)
-            nextitem = None if following == NOTHING else items[following]
-            items[test].config.hook.pytest_runtest_protocol(item=items[test], nextitem=nextitem)
+            # without a next test only fixtures of the session stay
+            nextitem: Any = self._session if following == NOTHING else items[following]
+            self._last = items[test]
+            self._last.config.hook.pytest_runtest_protocol(item=self._last, nextitem=nextitem)
             self._send_reports(following)
-            test = following
+            test = self._shares.take(self._worker) if following == NOTHING else following
+
+    def _is_over(self) -> bool:
+        return bool(self._session.shouldfail or self._session.shouldstop) or self._shares.is_cleared()
+
+    def _end_fixtures(self) -> None:
+        """End the fixtures of the session; a failure is one of the last test, as it is without copies."""
+        try:
+            self._session._setupstate.teardown_exact(None)
+        except Exception:  # noqa: BLE001 - whatever a fixture raises
+            if self._last is None:
+                raise
+            words = traceback.format_exc()
+            self._reports = [pytest.TestReport(self._last.nodeid, self._last.location, {}, "failed", words, "teardown")]
+            self._send_reports(NOTHING)
 
     def _check_garbage(self) -> None:
         """Fail for what only the last garbage collection finds, such as files that were never closed."""
@@ -280,12 +314,12 @@ class Forks:
         workers: int,
         before_exit: Callable[[], None],
         first: Sequence[str] = (),
-        by_group: bool = False,
+        group_of: GroupOf | None = None,
     ) -> None:
-        """`first`: the names of files whose tests begin first, since they take longest; with `by_group` the tests are
-        in order already."""
+        """`first`: the names of files whose tests begin first, since they take longest. With `group_of`, which names
+        the group of a test, the tests are in order already."""
         self._config, self._workers, self._before_exit, self._first = config, workers, before_exit, first
-        self._by_group = by_group
+        self._group_of = group_of
         self._selector = selectors.DefaultSelector()
         self._pids: dict[int, int] = {}
 
@@ -304,8 +338,7 @@ class Forks:
                     shares.clear()
         finally:
             shares.clear()
-            for pid in self._pids.values():
-                os.waitpid(pid, 0)
+            self._wait_for_copies()
             self._selector.close()
             shares.close()
         if session.shouldfail:
@@ -316,8 +349,8 @@ class Forks:
 
     def _shares_of(self, session: pytest.Session) -> Shares:
         """The shares of the copies; puts the tests in their order."""
-        if self._by_group:
-            groups = groups_of(session.items)
+        if self._group_of is not None:
+            groups = groups_of(session.items, self._group_of)
             session.items[:] = chain.from_iterable(groups)
             return Queue([len(group) for group in groups], self._workers)
         dealt = deal(session.items, self._workers, self._first)
@@ -335,6 +368,16 @@ class Forks:
         os.close(writer)
         self._pids[worker] = pid
         self._selector.register(reader, selectors.EVENT_READ, (worker, bytearray()))
+
+    def _wait_for_copies(self) -> None:
+        """Wait for their ends. What they still send is dropped: one that cannot write would not end."""
+        while self._selector.get_map():
+            for key, _ in self._selector.select():
+                if not os.read(key.fd, 1 << 16):
+                    self._selector.unregister(key.fd)
+                    os.close(key.fd)
+        for pid in self._pids.values():
+            os.waitpid(pid, 0)
 
     def _receive(self, session: pytest.Session, shares: Shares, key: selectors.SelectorKey) -> None:
         worker, buffered = key.data

@@ -24,10 +24,10 @@ from . import class_archive
 from .apache_kafka import CACHE, Unavailable, java_executable
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-"""Options of a JVM that lives for short queries: compiled for speed, it would take twice the processor time. Counters
-for other programs would be written 20 times a second."""
+"""Options of a JVM that lives for short queries: compiled for speed, it would take twice the processor time. The
+JVM would update counters for jstat 20 times a second."""
 DIRECT_START = "-Djdk.lang.Process.launchMechanism=VFORK"
-"""Without it the JVM starts another program for each that Hadoop runs to read a link or the rights of a file."""
+"""Hadoop runs programs to read links and rights of files. Otherwise the JVM starts jspawnhelper before each of them."""
 SHARED = {
     "spark.driver.extraJavaOptions": f"{QUICK} -XX:ReservedCodeCacheSize=240m -Xmn300m {DIRECT_START}",
     "spark.sql.artifact.isolation.enabled": "false",

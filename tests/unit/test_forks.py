@@ -13,6 +13,8 @@ from support.forks import NOTHING, Queue, Shares
 
 pytestmark = pytest.mark.processes
 
+TESTS_DIRECTORY = pathlib.Path(__file__).parents[1]
+
 CONFTEST = """
 from support import forks
 
@@ -85,6 +87,8 @@ def test_slow(name):
 """
 
 
+NAMES = 'group_of=lambda item: item.get_closest_marker("xdist_group").args[0]'
+BY_GROUP = CONFTEST.replace("lambda: None)", f"lambda: None, {NAMES})")
 GROUPS = """
 import os, pathlib, pytest
 
@@ -195,6 +199,14 @@ def test_bundles_begin_in_one_order_for_all_workers() -> None:
     queue.close()
 
 
+def test_a_worker_begins_no_bundle_before_its_last_one_has_ended() -> None:
+    queue = Queue([2, 1, 1], 2)
+    assert [queue.take(0), queue.take_following(0), queue.take_following(0)] == [0, 1, NOTHING]
+    assert [queue.take(1), queue.take_following(1), queue.take(1)] == [2, NOTHING, 3]
+    assert [queue.take(0), queue.take(1)] == [NOTHING, NOTHING]
+    queue.close()
+
+
 def test_the_bundle_of_a_dead_worker_is_taken_up_by_its_successor() -> None:
     queue = Queue([3, 3], 2)
     assert [queue.take(0), queue.take(0), queue.take(1)] == [0, 1, 3]
@@ -205,8 +217,7 @@ def test_the_bundle_of_a_dead_worker_is_taken_up_by_its_successor() -> None:
 
 
 def test_a_group_runs_in_one_process_until_that_dies(tmp_path: pathlib.Path) -> None:
-    by_group = CONFTEST.replace("lambda: None)", "lambda: None, by_group=True)")
-    status, out = run_pytest(tmp_path, GROUPS, "-o", "markers=xdist_group", conftest=by_group)
+    status, out = run_pytest(tmp_path, GROUPS, "-o", "markers=xdist_group", conftest=BY_GROUP)
     assert status == 1 and "1 failed, 41 passed" in out
     processes = {path.name: path.read_text().split() for path in tmp_path.glob("group-*")}
     assert [len(pids) for pids in processes.values()] == [6] * 7
@@ -215,11 +226,66 @@ def test_a_group_runs_in_one_process_until_that_dies(tmp_path: pathlib.Path) -> 
     }
 
 
+def test_the_longest_groups_begin_first_and_those_with_apache_kafka_last() -> None:
+    """In the order of tests/conftest.py, with the names of its lists."""
+    in_turn = ["test_real_three_nodes.py", "test_refused_bootstrap.py", "test_disk_faults.py"]
+    in_turn.append("test_real_fixture.py")
+    files = [str(next(TESTS_DIRECTORY.rglob(name))) for name in reversed(in_turn)]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q"]
+    ran = subprocess.run(
+        [*command, "--forks", "2", "--groups", *files],
+        cwd=TESTS_DIRECTORY.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    order = list(dict.fromkeys(re.findall(r"/(test_\w+\.py)::", ran.stdout)))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert order == in_turn
+    named = re.findall(r'"(test_\w+\.py)"', (TESTS_DIRECTORY / "conftest.py").read_text())
+    assert named and all(any(TESTS_DIRECTORY.rglob(name)) for name in named)
+
+
 def test_no_test_begins_after_the_end_of_all() -> None:
     shares = Shares([[1] * 10, [], []])
     shares.clear()
     assert [shares.take(worker) for worker in range(3)] == [NOTHING] * 3
     shares.close()
+
+
+def test_a_fixture_of_the_session_that_fails_at_its_end_is_an_error_of_one_test(tmp_path: pathlib.Path) -> None:
+    tests = GROUPS.replace("if number == 23:", "if False:").replace("(number)", "(number, broken)")
+    tests += "\n@pytest.fixture(scope='session')\ndef broken():\n    yield\n    assert 0, 'the end is missing'\n"
+    status, out = run_pytest(tmp_path, tests, "-o", "markers=xdist_group", conftest=BY_GROUP)
+    assert status == 1 and re.search("42 passed, [123] errors?", out) and "the end is missing" in out
+
+
+@pytest.mark.parametrize("ending", ["interrupted", "broken"])
+def test_a_copy_with_much_to_say_does_not_keep_the_run_from_its_end(tmp_path: pathlib.Path, ending: str) -> None:
+    """The first process no longer reads what copies send, and waits for their ends."""
+    tests = (
+        "import os, pathlib, signal, time, pytest\nPLACE = pathlib.Path(__file__).parent\n"
+        "@pytest.mark.xdist_group('a')\ndef test_says_much():\n    (PLACE / 'begun').touch()\n    time.sleep(1)\n"
+        "    print('x' * 300_000)\n    assert 0\n"
+        "@pytest.mark.xdist_group('b')\ndef test_ends():\n    while not (PLACE / 'begun').exists(): time.sleep(0.01)\n"
+    )
+    if ending == "interrupted":
+        tests += "    os.kill(os.getppid(), signal.SIGINT)\n"
+    else:
+        tests += "    import gc\n    class Broken:\n        def __del__(self): 1 / 0\n    gc.disable()\n"
+        tests += "    broken = Broken()\n    broken.itself = broken\n"
+    status, _ = run_pytest(tmp_path, tests, "-o", "timeout=20", "-o", "markers=xdist_group", conftest=BY_GROUP)
+    assert status not in (0, 1)
+
+
+def test_nothing_that_was_taken_begins_after_the_end_of_all(tmp_path: pathlib.Path) -> None:
+    tests = "import os, pathlib, signal, time\nPLACE = pathlib.Path(__file__).parent\n"
+    for name in "abcdef":
+        tests += f"def test_{name}():\n    (PLACE / f'begun-{name}-{{os.getpid()}}').touch()\n"
+        tests += "    os.kill(os.getppid(), signal.SIGINT)\n    time.sleep(1)\n"
+    status, _ = run_pytest(tmp_path, tests)
+    copies = [path.name.split("-")[2] for path in tmp_path.glob("begun-*")]
+    assert status == 2 and len(copies) == len({*copies}) > 0, "one in each copy"
 
 
 def test_fixtures_end_when_a_run_ends_early(tmp_path: pathlib.Path) -> None:

@@ -3,6 +3,7 @@ leaves out kernels that could not be imported."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import runpy
@@ -67,6 +68,19 @@ def test_bytecode_is_no_source(is_generated: Callable[[str, str], bool]) -> None
 def test_missing_file_is_made(is_generated: Callable[[str, str], bool]) -> None:
     pathlib.Path(f"{SOURCE}.c").unlink()
     assert not is_generated(SOURCE, "3.1.4")
+
+
+@pytest.mark.parametrize(("version", "built"), [("3.2.9", 0), ("3.10.0", 14)])
+def test_too_old_a_cython_builds_no_kernel(monkeypatch: pytest.MonkeyPatch, version: str, built: int) -> None:
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    monkeypatch.setattr("Cython.__version__", version)
+    monkeypatch.setattr("Cython.Build.cythonize", lambda modules, **_: modules)
+    monkeypatch.setenv("KT_PURE_PYTHON", "0")
+    monkeypatch.setattr("sys.argv", ["setup.py", "build_ext"])
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.chdir(ROOT)
+    with contextlib.nullcontext() if built else pytest.warns(UserWarning, match="Cython 3.2.9 is older than 3.3"):
+        assert len(runpy.run_path(str(ROOT / "setup.py"))["extensions"]()) == built
 
 
 @pytest.mark.parametrize(("missing", "left"), [("_cyutility", 0), ("records._kernel", 2), ("", 3)])
