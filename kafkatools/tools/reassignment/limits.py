@@ -6,7 +6,7 @@ journal for the next run. It has no effect meanwhile, because the topics' lists 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
@@ -105,6 +105,12 @@ def set_limits(admin: AdminClient, settings: Collection[Setting]) -> dict[str, K
     return {_label(key): error for key, error in _alter(admin, changes).items() if error is not None}
 
 
+def wait_until_limited(admin: AdminClient, settings: Collection[Setting]) -> None:
+    """Wait up to 10 s in all until the brokers have applied the last value of each throttle. What moves before is not
+    throttled. Raises KafkaError."""
+    _wait_until(admin, settings, lambda setting, value: value == setting.values[-1])
+
+
 def remove_throttles(
     admin: AdminClient, settings: Collection[Setting], *, keep_before: bool = True
 ) -> RemovedThrottles:
@@ -149,32 +155,39 @@ def remove_throttles(
     remaining.update(
         {setting: str(outcome[setting.resource]) for setting in reachable if outcome.get(setting.resource) is not None}
     )
-    _wait_until_applied(admin, [setting for setting in reachable if setting.resource in altered_resources])
+    # a later run would take a stale throttle for another user's
+    altered = [setting for setting in reachable if setting.resource in altered_resources]
+    _wait_until(admin, altered, lambda setting, value: value not in set(setting.values) - {setting.before})
     cleared = tuple(_label(key) for key in outcome if key in altered_resources & throttled_resources)
     return RemovedThrottles(cleared, tuple(foreign), remaining)
 
 
-def _wait_until_applied(admin: AdminClient, settings: Collection[Setting]) -> None:
-    """Wait up to 10 s in all until the brokers have applied the removal. A later run would take a stale throttle for
-    another user's."""
+def _wait_until(
+    admin: AdminClient, settings: Collection[Setting], is_applied: Callable[[Setting, str | None], bool]
+) -> None:
+    """Wait up to 10 s in all until each broker has values of these settings that are as wanted."""
     deadline_ms = admin.deadline_ms(_APPLIED_MS)
     for broker in admin.brokers():
         broker_settings = [setting for setting in settings if setting.kind != BROKER or setting.name == str(broker)]
         attempts = 0
         while (
             broker_settings
-            and not _has_applied(admin, broker, broker_settings)
+            and not _has_applied(admin, broker, broker_settings, is_applied)
             and admin.wait_before_retry(attempts, deadline_ms)
         ):
             attempts += 1
 
 
-def _has_applied(admin: AdminClient, broker: int, settings: Collection[Setting]) -> bool:
+def _has_applied(
+    admin: AdminClient, broker: int, settings: Collection[Setting], is_applied: Callable[[Setting, str | None], bool]
+) -> bool:
+    """Whether a broker has applied what can be asked of it."""
     resources = list(dict.fromkeys(setting.resource for setting in settings))
     configs = describe_configs(admin, resources, names=sorted({setting.setting for setting in settings}), node=broker)
     values = {(key, entry.name): entry.value for key, config in configs.items() for entry in config.entries}
     return all(
-        values.get((setting.resource, setting.setting)) not in set(setting.values) - {setting.before}
+        configs[setting.resource].error is not None
+        or is_applied(setting, values.get((setting.resource, setting.setting)))
         for setting in settings
     )
 

@@ -19,7 +19,13 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.reassignment.adaptive_throttle import AdaptiveThrottle, Change, Sample, is_stalled
 from kafkatools.tools.reassignment.journal import Journal, Record, Setting
-from kafkatools.tools.reassignment.limits import RemovedThrottles, remove_throttles, set_limits, with_rate
+from kafkatools.tools.reassignment.limits import (
+    RemovedThrottles,
+    remove_throttles,
+    set_limits,
+    wait_until_limited,
+    with_rate,
+)
 from kafkatools.tools.reassignment.moves import Moves, Progress, TopicPartition
 
 _TIDY_MS = 30_000
@@ -92,6 +98,7 @@ class Supervision:
             if errors:
                 name, error = next(iter(errors.items()))
                 raise CommandError(f"The throttle of {name} could not be set, so nothing was moved: {error}")
+            wait_until_limited(admin, self.settings)
         started_ms = self.clock.now_ms()
         failures = 0
         while True:
