@@ -170,8 +170,12 @@ SLOW_FILES = (
     "test_client_suites.py",
     "test_console_slices.py",
     "test_real_streams_reset.py",
+    "test_python_api.py",
+    "test_real_migrate.py",
+    "test_real_aio.py",
+    "test_real_producer.py",
 )
-"""Files of the large stage whose tests take a minute and more: they begin first among the files with `real_kafka`, and
+"""Files of the large stage whose tests take half a minute and more: they begin first among the files with `real_kafka`, and
 first among those without."""
 LONGEST = ("tables", "cluster", "official", "spark", "jobs", "three_nodes")
 """The groups that take longest, in this order: a worker that begins one of them last lets the others wait."""
