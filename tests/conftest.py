@@ -175,8 +175,8 @@ SLOW_FILES = (
     "test_real_aio.py",
     "test_real_producer.py",
 )
-"""Files of the large stage whose tests take half a minute and more: they begin first among the files with `real_kafka`, and
-first among those without."""
+"""Files of the large stage whose tests take half a minute and more: they begin first among the files with `real_kafka`,
+and first among those without."""
 LONGEST = ("tables", "cluster", "official", "spark", "jobs", "three_nodes")
 """The groups that take longest, in this order: a worker that begins one of them last lets the others wait."""
 
