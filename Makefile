@@ -140,7 +140,7 @@ bytecode: setup
 	$(BIN)/python -m compileall -q kafkatools
 
 bytecode-newest:
-	"$$(sh .ci/venv-for newest $(VENV))"/bin/python -m compileall -q kafkatools
+	$(MAKE) bytecode $(NEWEST)
 
 setup-newest:
 	$(MAKE) setup $(NEWEST)

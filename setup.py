@@ -12,7 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from kafkatools.core.kernels import KERNELS, SHARED_KERNEL  # noqa: E402
 
-OLDEST_CYTHON = "3.3"  # as in pyproject.toml
+SHARED = f"kafkatools.core.{SHARED_KERNEL}"
+OLDEST_CYTHON = (3, 3)  # as in pyproject.toml
 LEVEL = () if "-O" in os.environ.get("CFLAGS", "") else ("-O3",)  # who chooses a level gets it
 # 64-bit sums wrap as Java's do; Python's own flags bring -g, which makes a kernel three times as large
 UNIX_FLAGS = (*LEVEL, "-g0", "-fwrapv")
@@ -31,11 +32,10 @@ class BuildKernels(build_ext):
 
     def build_extensions(self) -> None:
         super().build_extensions()
-        paths = [pathlib.Path(self.get_ext_fullpath(ext.name)) for ext in self.extensions]
-        if not all(path.exists() for path in paths if SHARED_KERNEL in path.name):
-            self.warn(f"no kernel is installed: {SHARED_KERNEL}, which they import, was not compiled")
-            for path in paths:
-                path.unlink(missing_ok=True)
+        if self.extensions and not os.path.exists(self.get_ext_fullpath(SHARED)):
+            self.warn(f"no kernel is installed: {SHARED}, which they import, was not compiled")
+            for extension in self.extensions:
+                pathlib.Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
 
     def build_extension(self, ext: Extension) -> None:
         if self.compiler.compiler_type == "msvc":
@@ -70,11 +70,11 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    if [int(part) for part in __version__.split(".")[:2]] < [int(part) for part in OLDEST_CYTHON.split(".")]:
-        warnings.warn(f"no kernel is compiled: Cython {__version__} is older than {OLDEST_CYTHON}", stacklevel=1)
+    if tuple(map(int, __version__.split(".")[:2])) < OLDEST_CYTHON:
+        oldest = ".".join(map(str, OLDEST_CYTHON))
+        warnings.warn(f"no kernel is compiled: Cython {__version__} is older than {oldest}", stacklevel=1)
         return []
-    shared = f"kafkatools.core.{SHARED_KERNEL}"
-    modules = [Extension(shared, [])]
+    modules = [Extension(SHARED, [])]
     for name in KERNELS:
         source = f"kafkatools/core/{name.replace('.', '/')}"
         suffix = ".c" if is_generated(source, __version__) else ".py"
@@ -82,7 +82,7 @@ def extensions() -> list[Extension]:
     # the branches for plain Python are unreachable by design
     directives = {"warn.unreachable": False}
     built: list[Extension] = cythonize(
-        modules, language_level=3, compiler_directives=directives, shared_utility_qualified_name=shared
+        modules, language_level=3, compiler_directives=directives, shared_utility_qualified_name=SHARED
     )
     for extension in built:
         extension.optional = os.environ.get("KT_REQUIRE_KERNELS") != "1"

@@ -62,16 +62,12 @@ def jars() -> str:
                 ("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J),  # its log, errors only
             )
         )
-        (lib / "pom.xml").write_text(
+        pom = (
             '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>benchmarks'
             f"</groupId><artifactId>mirror</artifactId><version>1</version><dependencies>{dependencies}</dependencies>"
             "</project>"
         )
-        subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(lib / "pom.xml"), "dependency:copy-dependencies",
-             f"-DoutputDirectory={lib}", "-DincludeScope=runtime"],
-            check=True, stdout=sys.stderr,
-        )  # fmt: skip
+        apache_kafka.fetch_jars(pom, lib, "MirrorMaker", "-DincludeScope=runtime")
         (lib / ".complete").touch()
     return f"{lib}/*"
 

@@ -28,7 +28,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import pytest
 
@@ -205,6 +205,11 @@ class Queue(Shares):
             self._begin[-1] = self._end[worker]
 
 
+def failure(item: pytest.Item, words: str, when: Literal["call", "teardown"]) -> pytest.TestReport:
+    """The report of a test that failed outside of pytest's own protocol."""
+    return pytest.TestReport(item.nodeid, item.location, {}, "failed", words, when)
+
+
 class Copy:
     """What a copy of the process does: it runs tests and writes messages with their size before them."""
 
@@ -272,8 +277,7 @@ class Copy:
         except Exception:  # noqa: BLE001 - whatever a fixture raises
             if self._last is None:
                 raise
-            words = traceback.format_exc()
-            self._reports = [pytest.TestReport(self._last.nodeid, self._last.location, {}, "failed", words, "teardown")]
+            self._reports = [failure(self._last, traceback.format_exc(), "teardown")]
             self._send_reports(NOTHING)
 
     def _check_garbage(self) -> None:
@@ -408,7 +412,6 @@ class Forks:
             raise RuntimeError(f"copy {worker} of pytest ended with status {status}")
         item = session.items[test]
         words = f"the process of this test ended with status {status}"
-        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", words, "call")
-        self._config.hook.pytest_runtest_logreport(report=report)
+        self._config.hook.pytest_runtest_logreport(report=failure(item, words, "call"))
         shares.give_back(worker)
         self._start(session, shares, worker)

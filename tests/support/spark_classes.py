@@ -21,9 +21,9 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import class_archive as spark_archive
 
 from . import class_archive
-from .apache_kafka import CACHE, Unavailable, java_executable
+from .apache_kafka import CACHE, QUICK_START, Unavailable, java_executable
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+QUICK = " ".join(QUICK_START)
 """Options of a JVM that lives for short queries: compiled for speed, it would take twice the processor time. The
 JVM would update counters for jstat 20 times a second."""
 DIRECT_START = "-Djdk.lang.Process.launchMechanism=VFORK"

@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 
 import pyspark
 
-from .apache_kafka import CACHE, Unavailable, java_executable
+from .apache_kafka import CACHE, fetch_jars, java_executable
 from .waiting import PATIENCE_S, eventually
 
 VERSION = "3.5.0"
@@ -28,7 +27,6 @@ _JARS = (
     ("org.bouncycastle", "bcpkix-jdk18on", "1.78.1"),
     ("org.bouncycastle", "bcutil-jdk18on", "1.78.1"),
 )
-_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _SOURCE = pathlib.Path(__file__).with_name("MiniYarn.java")
 
 
@@ -36,8 +34,6 @@ def _jars() -> pathlib.Path:
     """The directory of the jars, fetched at the first use. Raises Unavailable."""
     target = CACHE / f"yarn-{VERSION}"
     if not target.exists():
-        if shutil.which("mvn") is None:
-            raise Unavailable("Maven was not found: install it (Debian: apt-get install maven)")
         CACHE.mkdir(parents=True, exist_ok=True)
         made = pathlib.Path(tempfile.mkdtemp(prefix="yarn-", dir=CACHE))
         dependencies = "".join(
@@ -45,12 +41,12 @@ def _jars() -> pathlib.Path:
             "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
             for group, name, version in _JARS
         )
-        (made / "pom.xml").write_text(
+        pom = (
             '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
             "<groupId>tests</groupId><artifactId>yarn</artifactId><version>1</version>"
             f"<dependencies>{dependencies}</dependencies></project>"
         )
-        subprocess.run(["mvn", "-q", "-B", "-f", str(made / "pom.xml"), _COPY, f"-DoutputDirectory={made}"], check=True)
+        fetch_jars(pom, made, "Hadoop's YARN")
         made.rename(target)
     return target
 

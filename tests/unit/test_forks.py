@@ -228,8 +228,7 @@ def test_a_group_runs_in_one_process_until_that_dies(tmp_path: pathlib.Path) -> 
 
 def test_the_longest_groups_begin_first_and_those_with_apache_kafka_last() -> None:
     """In the order of tests/conftest.py, with the names of its lists."""
-    in_turn = ["test_real_three_nodes.py", "test_refused_bootstrap.py", "test_disk_faults.py"]
-    in_turn.append("test_real_fixture.py")
+    in_turn = ["test_real_three_nodes.py", "test_refused_bootstrap.py", "test_disk_faults.py", "test_real_fixture.py"]
     files = [str(next(TESTS_DIRECTORY.rglob(name))) for name in reversed(in_turn)]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q"]
     ran = subprocess.run(

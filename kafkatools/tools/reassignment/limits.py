@@ -181,7 +181,7 @@ def _wait_until(
 def _has_applied(
     admin: AdminClient, broker: int, settings: Collection[Setting], is_applied: Callable[[Setting, str | None], bool]
 ) -> bool:
-    """Whether a broker has applied what can be asked of it."""
+    """Ask a broker for these settings; return whether all that it shows are as wanted."""
     resources = list(dict.fromkeys(setting.resource for setting in settings))
     configs = describe_configs(admin, resources, names=sorted({setting.setting for setting in settings}), node=broker)
     values = {(key, entry.name): entry.value for key, config in configs.items() for entry in config.entries}

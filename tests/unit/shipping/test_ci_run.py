@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import pytest
+from support import spark_classes
 from support.waiting import eventually
 
 pytestmark = pytest.mark.processes
@@ -59,6 +60,11 @@ def lives(pid: int) -> bool:
 
 
 PARTS = ("prepare-large", "setup-oldest", "lint", "install-check", "demo", "test-newest", "test-large", "test-oldest")
+
+
+def test_the_demo_starts_spark_as_the_tests_do() -> None:
+    """With other options the tests would leave out the archive of classes."""
+    assert f'SPARK_SUBMIT_OPTS="${{SPARK_SUBMIT_OPTS:-{spark_classes.QUICK}}}"' in (CI / "run").read_text()
 
 
 def test_all_parts_run(tmp_path: pathlib.Path) -> None:
