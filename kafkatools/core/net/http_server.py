@@ -89,6 +89,7 @@ class _Server(threading.Thread):
         self._refuse = refuse
         self._connections: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[object]] = set()
+        self._making: set[asyncio.Task[bytes]] = set()
         self._long_replies = 0
         self._loop = asyncio.new_event_loop()
         self._stopped = asyncio.Event()
@@ -113,6 +114,7 @@ class _Server(threading.Thread):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._making, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -156,7 +158,9 @@ class _Server(threading.Thread):
         if self._long_replies >= LONG_REPLIES:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many reads at the same time: try again in a few seconds")
         self._long_replies += 1
-        making, gone = asyncio.ensure_future(reply.make()), asyncio.ensure_future(_wait_until_gone(reader))
+        making, gone = asyncio.create_task(reply.make()), asyncio.ensure_future(_wait_until_gone(reader))
+        self._making.add(making)
+        making.add_done_callback(self._making.discard)
         try:
             await asyncio.wait((making, gone), return_when=asyncio.FIRST_COMPLETED)
             if making.done():
@@ -164,8 +168,12 @@ class _Server(threading.Thread):
         finally:
             for task in (making, gone):
                 task.cancel()
-            await asyncio.gather(making, gone, return_exceptions=True)
-            self._long_replies -= 1
+            try:
+                # Unlike `gather`, this does not cancel them again when this task is cancelled now: then nobody would
+                # wait for a subprocess that starts or ends.
+                await asyncio.wait((making, gone))
+            finally:
+                self._long_replies -= 1
 
 
 async def _wait_until_gone(reader: asyncio.StreamReader) -> None:
