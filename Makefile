@@ -23,6 +23,15 @@ JAVA = JAVA_HOME="$$(sh .ci/find-java)"
 # What reaches a kernel: core itself, the search, the dumps, the two consoles.
 KERNELS := tests/unit/core tests/unit/tools/search $(wildcard tests/cli/test_dump_log*.py tests/cli/test_console_*.py tests/cli/test_cli_console_*.py)
 
+# Kernels that were compiled before, also in another clone, come from ccache where it is installed.
+ifneq ($(shell command -v ccache && command -v cc),)
+ifeq ($(origin CC),default)
+export CC := ccache cc
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+endif
+endif
+
 # Every command of a test and every broker is a process. Without bytecode on the disk each compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 

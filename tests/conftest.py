@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+import zlib
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,6 +37,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.QUICK)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", os.environ["SPARK_SUBMIT_OPTS"])  # of the JVM that starts it
 
 MADE_THREE_NODES = pytest.StashKey[three_brokers.ThreeNodes]()
+NODE = pytest.StashKey[apache_kafka.ApacheKafka]()
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
@@ -70,11 +72,14 @@ def kafka_tool(kafka_jars: str) -> Tool:
 
 
 @pytest.fixture(scope="session")
-def real_kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache_kafka.ApacheKafka]:
+def real_kafka(
+    kafka_jars: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[apache_kafka.ApacheKafka]:
     """One Apache Kafka node for the whole run: `.bootstrap`, `.tool(name, *args)`. Use topic names of your own."""
     assert kafka_jars
     cluster = apache_kafka.ApacheKafka(tmp_path_factory.mktemp("apache-kafka"))
     cluster.start()
+    pytestconfig.stash[NODE] = cluster
     yield cluster
     cluster.stop()
 
@@ -175,38 +180,50 @@ SLOW_FILES = (
     "test_real_aio.py",
     "test_real_producer.py",
 )
-"""Files of the large stage whose tests take half a minute and more: they begin first among the files with `real_kafka`,
-and first among those without."""
-LONGEST = ("tables", "cluster", "official", "spark", "jobs", "three_nodes")
+"""Files of the large stage whose tests take half a minute and more: they begin first among the others."""
+NODES = ("node_1", "node_2")
+"""The groups of the tests with `real_kafka`. Each worker that runs one of them starts a node of Apache Kafka."""
+LONGEST = ("tables", "cluster", "official", "spark", "jobs", *NODES, "three_nodes")
 """The groups that take longest, in this order: a worker that begins one of them last lets the others wait."""
 
 
 @pytest.hookimpl(tryfirst=True)  # the workers of xdist put the group into the names of the tests next
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --groups or --dist loadgroup the tests of a file stay together, as they share clusters, and all those that
-    share the Spark session or the three brokers, unless a file or a test names its group. The longest groups and the
-    pipeline begin first.
+    share the Spark session or brokers of Apache Kafka, unless a file or a test names its group. The longest groups and
+    the pipeline begin first.
     Otherwise each worker of xdist begins with its part of the slow tests: one that begins last lets the others wait."""
     if not (config.option.groups or getattr(config.option, "loadgroup", False)):
         if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
             items[:] = forked.in_turn(forked.deal(items, workers, LONGEST_FILES))
         return
     ungrouped = [item for item in items if item.get_closest_marker("xdist_group") is None]
-    shared = {item.path: name for item in ungrouped for name in SHARED if name in getattr(item, "fixturenames", ())}
-    for item in ungrouped:
+    shared = {item.path: name for item in ungrouped for name in SHARED if name in fixtures_of(item)}
+    on_a_node = [item for item in ungrouped if "real_kafka" in fixtures_of(item) and item.path not in shared]
+    for item in on_a_node:
+        item.add_marker(pytest.mark.xdist_group(node_group(item.path)))
+    for item in set(ungrouped).difference(on_a_node):
         name = "jobs" if item.path.name.startswith(JOBS) else shared.get(item.path, str(item.path))
         item.add_marker(pytest.mark.xdist_group(name))
     items[:] = in_order(items)
 
 
-def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The tests in the order of their groups: the longest ones, then those of the pipeline, and last those with the
-    node of Apache Kafka that each worker starts once: a node without work takes processor time, too."""
-    last = {group_of(item) for item in items if "real_kafka" in getattr(item, "fixturenames", ())}
+def fixtures_of(item: pytest.Item) -> Sequence[str]:
+    """The names of the fixtures that the test uses."""
+    return getattr(item, "fixturenames", ())
 
-    def rank_of(item: pytest.Item) -> tuple[int, bool, bool, bool]:
+
+def node_group(path: pathlib.Path) -> str:
+    """One of NODES, the same for all tests of a file."""
+    return NODES[zlib.crc32(path.name.encode()) % len(NODES)]
+
+
+def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests in the order of their groups: the longest ones, then those of the pipeline, then the others."""
+
+    def rank_of(item: pytest.Item) -> tuple[int, bool, bool]:
         place = LONGEST.index(name) if (name := group_of(item)) in LONGEST else len(LONGEST)
-        return place, item.path.parent.name != "pipeline", name in last, item.path.name not in SLOW_FILES
+        return place, item.path.parent.name != "pipeline", item.path.name not in SLOW_FILES
 
     return sorted(items, key=rank_of)
 
@@ -217,17 +234,24 @@ def group_of(item: pytest.Item) -> str | None:
     return None if marker is None else str(marker.args[0])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start the node again that ended with an earlier group."""
+    node = item.config.stash.get(NODE, None)
+    if node is not None and not node.processes and ("real_kafka" in fixtures_of(item) or group_of(item) in NODES):
+        node.start(format_first=False)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Stop the three brokers after the last test of their group: without work they take 5 % of a core."""
-    made = item.config.stash.get(MADE_THREE_NODES, None)
-    if (
-        made is not None
-        and group_of(item) == "three_nodes"
-        and nextitem is not None
-        and group_of(nextitem) != "three_nodes"
-    ):
-        made.kill_all()
+    """Stop the brokers of a group after its last test: without work three take 5 % of a core."""
+    group = group_of(item)
+    if nextitem is None or group_of(nextitem) == group:
+        return
+    if group == "three_nodes" and (three := item.config.stash.get(MADE_THREE_NODES, None)) is not None:
+        three.kill_all()
+    if group in NODES and (node := item.config.stash.get(NODE, None)) is not None:
+        node.stop()
 
 
 @pytest.hookimpl(tryfirst=True)  # a worker sends the names in the same hook

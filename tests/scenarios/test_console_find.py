@@ -22,6 +22,7 @@ import kafkatools
 from kafkatools.core.producer.partitioners import partition_for_key
 from kafkatools.exit_status import ExitStatus
 
+pytestmark = pytest.mark.xdist_group("node_2")  # with a node of Apache Kafka, see tests/conftest.py
 PARTITIONS = 3
 KEYS = [f"user-{number}".encode() for number in range(150)]
 ALL = ("--from-beginning", "--exit-at-end")

@@ -20,6 +20,7 @@ from support.waiting import PATIENCE_S
 import kafkatools
 from kafkatools.exit_status import ExitStatus
 
+pytestmark = pytest.mark.xdist_group("node_1")  # with a node of Apache Kafka, see tests/conftest.py
 START = 1_700_000_000_000
 MINUTE = 60_000
 COUNT = 20
