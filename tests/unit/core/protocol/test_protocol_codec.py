@@ -3,6 +3,7 @@
 import pathlib
 import random
 import runpy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,6 +24,12 @@ ROUNDS = 5
 RENAMED = {"type_": "type"}
 
 
+@pytest.fixture(scope="module")
+def type_of() -> Callable[[str], Any]:
+    """kio's class of a module: one process runs all tests with it, since importing the classes takes seconds."""
+    return kio_messages.kio_type
+
+
 def as_ours(name: str, value: Any) -> Any:
     if isinstance(value, dict):
         is_message = name.endswith(("Request", "Response"))
@@ -39,8 +46,8 @@ def as_mapping(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("version", "module"), [pytest.param(*each, id=each[1].removeprefix("kio.schema.")) for each in KIO_MODULES]
 )
-def test_message_is_written_and_read_as_kio_does(version: int, module: str) -> None:
-    kio_type = kio_messages.kio_type(module)
+def test_message_is_written_and_read_as_kio_does(type_of: Callable[[str], Any], version: int, module: str) -> None:
+    kio_type = type_of(module)
     name = kio_type.__name__
     ours = entity_type(name, version)
     chance = random.Random(f"{name} {version}")
@@ -70,9 +77,9 @@ def names_in(file: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_message_of_kio_and_every_api_is_defined() -> None:
+def test_every_message_of_kio_and_every_api_is_defined(type_of: Callable[[str], Any]) -> None:
     defined = {(name, version) for file in FILES for name in names_in(file) for version in definition_of(name).versions}
-    of_kio = {(kio_messages.kio_type(module).__name__, version) for version, module in KIO_MODULES}
+    of_kio = {(type_of(module).__name__, version) for version, module in KIO_MODULES}
     assert len(of_kio) == len(KIO_MODULES)
     assert of_kio <= defined
     for api in ApiKey:
@@ -86,6 +93,7 @@ def test_every_message_of_kio_and_every_api_is_defined() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("type_of")  # the generator imports them too
 def test_definitions_are_those_that_the_generator_writes() -> None:
     assert GENERATOR["FILE"].read_text(encoding="utf-8") == GENERATOR["text"](), "make docs"
 
