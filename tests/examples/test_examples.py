@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 import pytest
+from support.embedded import WITHOUT_RETENTION
 from support.waiting import PATIENCE_S, eventually
 
 import kafkatools
@@ -68,7 +69,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[str]:
-    with kafkatools.EmbeddedBroker(group_initial_rebalance_delay_ms=0) as started:
+    with kafkatools.EmbeddedBroker({**WITHOUT_RETENTION, "group.initial.rebalance.delay.ms": "0"}) as started:
         yield started.bootstrap
 
 
@@ -172,7 +173,7 @@ def test_each_order_is_billed_once_although_the_service_is_killed(
 
 def test_records_of_a_dead_broker_come_back(place: Place, admin: kafkatools.Admin) -> None:
     disk = place.directory / "disk"
-    dead = kafkatools.EmbeddedBroker(directory=disk)
+    dead = kafkatools.EmbeddedBroker(WITHOUT_RETENTION, directory=disk)
     dead.start()
     with kafkatools.Producer(bootstrap_servers=dead.bootstrap) as writer:
         for number in range(5):
