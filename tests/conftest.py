@@ -199,11 +199,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     ungrouped = [item for item in items if item.get_closest_marker("xdist_group") is None]
     shared = {item.path: name for item in ungrouped for name in SHARED if name in fixtures_of(item)}
-    on_a_node = [item for item in ungrouped if "real_kafka" in fixtures_of(item) and item.path not in shared]
-    for item in on_a_node:
-        item.add_marker(pytest.mark.xdist_group(node_group(item.path)))
-    for item in set(ungrouped).difference(on_a_node):
-        name = "jobs" if item.path.name.startswith(JOBS) else shared.get(item.path, str(item.path))
+    for item in ungrouped:
+        name = "jobs" if item.path.name.startswith(JOBS) else shared.get(item.path) or own_group(item)
         item.add_marker(pytest.mark.xdist_group(name))
     items[:] = in_order(items)
 
@@ -213,9 +210,11 @@ def fixtures_of(item: pytest.Item) -> Sequence[str]:
     return getattr(item, "fixturenames", ())
 
 
-def node_group(path: pathlib.Path) -> str:
-    """One of NODES, the same for all tests of a file."""
-    return NODES[zlib.crc32(path.name.encode()) % len(NODES)]
+def own_group(item: pytest.Item) -> str:
+    """The group of the test's file: for tests with `real_kafka` one of NODES."""
+    if "real_kafka" in fixtures_of(item):
+        return NODES[zlib.crc32(item.path.name.encode()) % len(NODES)]
+    return str(item.path)
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -69,7 +69,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[str]:
-    with kafkatools.EmbeddedBroker({**WITHOUT_RETENTION, "group.initial.rebalance.delay.ms": "0"}) as started:
+    with kafkatools.EmbeddedBroker(WITHOUT_RETENTION, group_initial_rebalance_delay_ms=0) as started:
         yield started.bootstrap
 
 

@@ -17,6 +17,10 @@ from kafkatools.core.net.http_server import LongReply, Refused, listening
 HOST = "127.0.0.1"
 
 
+def refuse(problem: Refused) -> bytes:
+    raise problem
+
+
 @pytest.mark.parametrize("round_", range(5))
 def test_the_end_while_a_subprocess_starts(round_: int) -> None:
     starts = threading.Event()
@@ -30,9 +34,6 @@ def test_the_end_while_a_subprocess_starts(round_: int) -> None:
             await process.communicate()
         await process.communicate()
         return b""
-
-    def refuse(problem: Refused) -> bytes:
-        raise problem
 
     def serve() -> None:
         with (
@@ -64,9 +65,6 @@ def test_a_client_that_leaves_and_the_end_of_the_server_cancel_a_response_once()
                 cancellations.append("again")
             cancellations.append("ended")
         return b""
-
-    def refuse(problem: Refused) -> bytes:
-        raise problem
 
     with listening(HostPort(HOST, 0), lambda head: LongReply(make), refuse) as port:
         with socket.create_connection((HOST, port), 30) as client:
