@@ -7,7 +7,7 @@ plan is printed, dangerous changes are confirmed, and the changes are made.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
@@ -20,7 +20,15 @@ from kafkatools.options.hints import did_you_mean_name
 from kafkatools.options.secret_files import warn_if_others_can_read
 from kafkatools.output import json_line
 from kafkatools.tools.configs.changes import Difference
-from kafkatools.tools.declared.carry_out import DONE, FAILED, NOT_TRIED, Outcome, carry_out, validate, wait_until_listed
+from kafkatools.tools.declared.carry_out import (
+    DONE,
+    FAILED,
+    NOT_TRIED,
+    Outcome,
+    carry_out,
+    validate,
+    wait_until_visible,
+)
 from kafkatools.tools.declared.documents import invalid
 from kafkatools.tools.declared.model import Credential, Declaration, DeclaredCredential
 from kafkatools.tools.declared.plan import (
@@ -65,7 +73,11 @@ def apply_declaration(
     if not args.check:  # --check needs neither passwords nor a permission to change anything
         passwords = _passwords(console, declaration, plan)
         plan.changes = validate(admin, plan.changes)
-    return finish(console, args, admin, plan, passwords)
+
+    def replan() -> Plan:
+        return make_plan(declaration, read_present(admin, declaration.kinds, declaration.topics.keys()), prune)
+
+    return _finish(console, args, admin, plan, passwords, replan)
 
 
 def read_undo_file(path: str) -> list[Reversal]:
@@ -80,15 +92,24 @@ def read_undo_file(path: str) -> list[Reversal]:
 
 def take_back(console: Console, args: Args, admin: AdminClient, requested: Sequence[Reversal]) -> ExitStatus:
     """Take back the changes of an undo file (--undo). Raises CommandError or KafkaError."""
-    present = read_present(admin, kinds_of(requested), {str(item.target) for item in requested if item.kind == TOPIC})
-    plan = undo_plan(requested, present)
+    topics = {str(item.target) for item in requested if item.kind == TOPIC}
+
+    def replan() -> Plan:
+        return undo_plan(requested, read_present(admin, kinds_of(requested), topics))
+
+    plan = replan()
     if not args.check:
         plan.changes = validate(admin, plan.changes)
-    return finish(console, args, admin, plan, {})
+    return _finish(console, args, admin, plan, {}, replan)
 
 
-def finish(
-    console: Console, args: Args, admin: AdminClient, plan: Plan, passwords: dict[Credential, str]
+def _finish(
+    console: Console,
+    args: Args,
+    admin: AdminClient,
+    plan: Plan,
+    passwords: dict[Credential, str],
+    replan: Callable[[], Plan],
 ) -> ExitStatus:
     """Print a plan, and without --check and --dry-run carry it out. Raises CommandError if a prompt is unanswered."""
     is_only_shown = args.check or args.dry_run
@@ -111,10 +132,12 @@ def finish(
         return ExitStatus.FAILED
     if undo_lines:
         write_undo_file(args.undo_file, undo_lines)
-    return _carry_out(console, admin, plan, passwords)
+    return _carry_out(console, admin, plan, passwords, replan)
 
 
-def _carry_out(console: Console, admin: AdminClient, plan: Plan, passwords: dict[Credential, str]) -> ExitStatus:
+def _carry_out(
+    console: Console, admin: AdminClient, plan: Plan, passwords: dict[Credential, str], replan: Callable[[], Plan]
+) -> ExitStatus:
     """Make the changes of a plan and print their outcomes. Returns FAILED if one failed or is impossible."""
     outcomes: list[Outcome] = []
     try:
@@ -126,8 +149,8 @@ def _carry_out(console: Console, admin: AdminClient, plan: Plan, passwords: dict
     for change in plan.changes:
         if change.action == IMPOSSIBLE and console.is_json:
             console.print_json(row(Outcome(change, NOT_TRIED)))
-    if not wait_until_listed(admin, outcomes):
-        console.note("The brokers do not list all new and deleted topics yet: the next plan may repeat these changes.")
+    if not wait_until_visible(admin, outcomes, replan):
+        console.note("The brokers do not describe all changes yet: the next plan may repeat them.")
     _print_totals(console, plan, outcomes)
     if any(is_missing_right(outcome.error) for outcome in outcomes):
         console.note(ADVICE)

@@ -7,7 +7,7 @@ so it makes the remaining changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkatools.core.admin import configs as topic_configs
@@ -22,7 +22,6 @@ from kafkatools.core.admin.topics import (
     create_partitions,
     create_topics,
     delete_topics,
-    list_topics,
 )
 from kafkatools.core.errors import UNKNOWN_CODE, KafkaError, UnknownServerError
 from kafkatools.tools import rights
@@ -35,16 +34,20 @@ from kafkatools.tools.declared.plan import (
     IMPOSSIBLE,
     ITERATIONS,
     PARTITIONS,
+    PASSWORD,
     QUOTA,
     REPLICATION,
     TOPIC,
     USER,
     Change,
+    Plan,
+    Target,
     entity_of,
 )
 from kafkatools.tools.rights import CHANGE_ACLS, CHANGE_QUOTAS, CHANGE_USERS, Right, is_missing_right, naming
 
 _AT_A_TIME = 100
+_WITHOUT_PROGRESS_MS = 10_000
 DONE, FAILED, NOT_TRIED = "done", "failed", "not tried"
 Passwords = Callable[[Credential], str]
 """Returns the password of a credential."""
@@ -107,30 +110,40 @@ def _rights(change: Change) -> tuple[Right, ...]:
     return (Right(operation, rights.TOPIC, str(change.target)),)
 
 
-def wait_until_listed(admin: AdminClient, outcomes: Sequence[Outcome]) -> bool:
-    """Wait until brokers list the created topics and no longer the deleted ones. Returns False if they do not within
-    default.api.timeout.ms, or cannot be asked.
+def wait_until_visible(admin: AdminClient, outcomes: Sequence[Outcome], replan: Callable[[], Plan]) -> bool:
+    """Wait until `replan`, which compares with the cluster again, repeats none of the changes that were made. Returns
+    False if it still does after 10 s without progress, or if the brokers cannot be asked.
 
-    The controller answers when a change is committed. Brokers apply it later, for 2,000 new topics by seconds. A
-    comparison before that would find the topics missing.
+    The controller responds when a change is committed. Brokers apply it later, for 2,000 new topics by seconds, and
+    describe the former state until then.
     """
-    made = [outcome.change for outcome in outcomes if outcome.state == DONE and outcome.change.kind == TOPIC]
-    created = {str(change.target) for change in made if change.action == CREATE}
-    deleted = {str(change.target) for change in made if change.action == DELETE}
-    if not created and not deleted:
-        return True
-    deadline_ms = admin.deadline_ms()
-    attempts = 0
-    while True:
+    made = _values(outcome.change for outcome in outcomes if outcome.state == DONE)
+    deadline_ms = admin.deadline_ms(_WITHOUT_PROGRESS_MS)
+    fewest, attempts = len(made), 0
+    while made:
         try:
-            names = {topic.name for topic in list_topics(admin)}
+            repeated = made & _values(replan().changes)
         except KafkaError:
             return False
-        if created <= names and not deleted & names:
+        if not repeated:
             return True
+        if len(repeated) < fewest:
+            fewest, attempts = len(repeated), 0
+            deadline_ms = admin.deadline_ms(_WITHOUT_PROGRESS_MS)
         if not admin.wait_before_retry(attempts, deadline_ms):
             return False
         attempts += 1
+    return True
+
+
+def _values(changes: Iterable[Change]) -> set[tuple[str, Target, str]]:
+    """What the changes set, as brokers describe it: kind, target and the name of the value, "" for the target itself.
+    Brokers do not describe passwords."""
+    values: set[tuple[str, Target, str]] = set()
+    for change in changes:
+        names = [difference.name for difference in change.differences] or [""]
+        values.update((change.kind, change.target, name) for name in names if name != PASSWORD)
+    return values
 
 
 def _stages(changes: Sequence[Change]) -> Iterator[list[Change]]:
