@@ -3,10 +3,16 @@
 import os
 import pathlib
 import sys
+import sysconfig
+import tempfile
 import warnings
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CCompilerError
+
+from distutils.ccompiler import new_compiler  # isort: skip  # setuptools' own
+from distutils.sysconfig import customize_compiler  # isort: skip
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
@@ -43,7 +49,33 @@ class BuildKernels(build_ext):
         else:
             ext.extra_compile_args = [*UNIX_FLAGS, *MORE_UNIX_FLAGS.get(ext.name, ())]
             ext.extra_link_args = [*LINK_FLAGS]
-        super().build_extension(ext)
+        try:
+            super().build_extension(ext)
+        except Exception:
+            pathlib.Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)  # what an earlier build compiled
+            raise
+
+    def copy_extensions_to_source(self) -> None:
+        super().copy_extensions_to_source()
+        for extension in self.extensions:
+            name = self.get_ext_filename(extension.name)
+            if not os.path.exists(os.path.join(self.build_lib, name)):
+                pathlib.Path(name).unlink(missing_ok=True)
+
+
+def failure_of_compiler() -> Exception | None:
+    """The error with which a file that includes Python's headers cannot be compiled; None if it can."""
+    with tempfile.TemporaryDirectory() as directory:
+        source = pathlib.Path(directory, "headers.c")
+        source.write_text("#include <Python.h>\n", encoding="utf-8")
+        headers = [sysconfig.get_path("include"), sysconfig.get_path("platinclude")]
+        compiler = new_compiler()
+        customize_compiler(compiler)
+        try:
+            compiler.compile([str(source)], directory, include_dirs=headers)
+        except (BaseError, CCompilerError, OSError) as error:
+            return error
+    return None
 
 
 def is_generated(source: str, version: str) -> bool:
@@ -74,6 +106,11 @@ def extensions() -> list[Extension]:
         oldest = ".".join(map(str, OLDEST_CYTHON))
         warnings.warn(f"no kernel is compiled: Cython {__version__} is older than {oldest}", stacklevel=1)
         return []
+    is_required = os.environ.get("KT_REQUIRE_KERNELS") == "1"
+    if not is_required and (failure := failure_of_compiler()):
+        reason = f"a file with Python's headers cannot be compiled ({failure})"
+        warnings.warn(f"no kernel is compiled: {reason}", stacklevel=1)
+        return []
     modules = [Extension(SHARED, [])]
     for name in KERNELS:
         source = f"kafkatools/core/{name.replace('.', '/')}"
@@ -85,7 +122,7 @@ def extensions() -> list[Extension]:
         modules, language_level=3, compiler_directives=directives, shared_utility_qualified_name=SHARED
     )
     for extension in built:
-        extension.optional = os.environ.get("KT_REQUIRE_KERNELS") != "1"
+        extension.optional = not is_required
     return built
 
 

@@ -29,7 +29,12 @@ SHARED_KERNEL = "_cyutility"
 
 
 def compiled_kernels(suffixes: list[str] = EXTENSION_SUFFIXES) -> tuple[str, ...]:
-    """Return the kernels that are installed in compiled form for this interpreter."""
+    """Return the kernels that are installed in compiled form for this interpreter; none without the module that they
+    import."""
     core = os.path.dirname(__file__)
-    places = {name: os.path.join(core, *name.split(".")) for name in KERNELS}
-    return tuple(name for name, place in places.items() if any(os.path.exists(place + suffix) for suffix in suffixes))
+
+    def is_compiled(name: str) -> bool:
+        place = os.path.join(core, *name.split("."))
+        return any(os.path.exists(place + suffix) for suffix in suffixes)
+
+    return tuple(filter(is_compiled, KERNELS)) if is_compiled(SHARED_KERNEL) else ()

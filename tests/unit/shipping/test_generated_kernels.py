@@ -1,5 +1,5 @@
-"""`setup.py` compiles an existing C file of a kernel only if it belongs to the present sources and to this Cython, and
-leaves out kernels that could not be imported."""
+"""`setup.py` compiles an existing C file of a kernel only if it belongs to the present sources and to this Cython, asks
+the compiler first, and leaves out kernels that could not be imported or were compiled before."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 ROOT = pathlib.Path(__file__).parents[3]
 SOURCE = "kafkatools/core/records/_kernel"
@@ -77,14 +78,20 @@ def test_missing_file_is_made(is_generated: Callable[[str, str], bool]) -> None:
     assert not is_generated(SOURCE, "3.1.4")
 
 
+def can_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `extensions` of `setup.py` look for what it can build."""
+    monkeypatch.setenv("KT_PURE_PYTHON", "0")
+    monkeypatch.setattr("sys.argv", ["setup.py", "build_ext"])
+    monkeypatch.chdir(ROOT)
+
+
 @pytest.mark.parametrize(("version", "built"), [("3.2.9", 0), ("3.10.0", 14)])
 def test_too_old_a_cython_builds_no_kernel(monkeypatch: pytest.MonkeyPatch, version: str, built: int) -> None:
     setup = names_of_setup(monkeypatch)
     monkeypatch.setattr("Cython.__version__", version)
     monkeypatch.setattr("Cython.Build.cythonize", lambda modules, **_: modules)
-    monkeypatch.setenv("KT_PURE_PYTHON", "0")
-    monkeypatch.setattr("sys.argv", ["setup.py", "build_ext"])
-    monkeypatch.chdir(ROOT)
+    can_build(monkeypatch)
+    monkeypatch.setenv("KT_REQUIRE_KERNELS", "1")
     with contextlib.nullcontext() if built else pytest.warns(UserWarning, match="Cython 3.2.9 is older than 3.3"):
         assert len(setup["extensions"]()) == built
     requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
@@ -113,3 +120,49 @@ def test_without_the_shared_module_no_kernel_is_left(
     monkeypatch.setattr(build_ext, "build_extensions", compile_all)
     build.build_extensions()
     assert len([*tmp_path.rglob("*.so")]) == left
+
+
+@pytest.mark.parametrize(("is_required", "built"), [("0", 0), ("1", 14)])
+def test_without_a_working_compiler_no_kernel_is_tried_unless_all_are_required(
+    monkeypatch: pytest.MonkeyPatch, is_required: str, built: int
+) -> None:
+    setup = names_of_setup(monkeypatch)
+    monkeypatch.setattr("Cython.Build.cythonize", lambda modules, **_: modules)
+    monkeypatch.setenv("KT_REQUIRE_KERNELS", is_required)
+    monkeypatch.setenv("CC", "/bin/false")
+    can_build(monkeypatch)
+    with contextlib.nullcontext() if built else pytest.warns(UserWarning, match="no kernel is compiled: .*/bin/false"):
+        assert len(setup["extensions"]()) == built
+
+
+def test_a_kernel_that_no_longer_compiles_is_not_left_from_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    setup = names_of_setup(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    names = [f"kafkatools.core.{name}" for name in ("_cyutility", "records._kernel")]
+    for name in names:
+        pathlib.Path(*name.split(".")).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(*name.split(".")).with_suffix(".c").touch()
+    modules = [Extension(name, [f"{name.replace('.', '/')}.c"], optional=True) for name in names]
+    distribution = Distribution({"ext_modules": modules, "packages": ["kafkatools.core", "kafkatools.core.records"]})
+
+    def build(failing: str) -> list[str]:
+        def compile_one(command: build_ext, extension: Extension) -> None:
+            if extension.name.endswith(failing):
+                raise CompileError("no such C")
+            pathlib.Path(command.get_ext_fullpath(extension.name)).touch()
+
+        monkeypatch.setattr(build_ext, "build_extension", compile_one)
+        command = setup["BuildKernels"](distribution)
+        command.inplace, command.build_lib, command.build_temp = True, "build", "build"
+        for name in names:
+            pathlib.Path("build", *name.split(".")).parent.mkdir(parents=True, exist_ok=True)
+        command.ensure_finalized()
+        command.run()
+        return sorted(path.name.partition(".")[0] for path in pathlib.Path("kafkatools").rglob("*.so"))
+
+    assert build("nothing") == ["_cyutility", "_kernel"]
+    assert build("_kernel") == ["_cyutility"]
+    assert build("nothing") == ["_cyutility", "_kernel"]
+    assert build("_cyutility") == []

@@ -63,6 +63,19 @@ def memory() -> pathlib.Path:
     return pathlib.Path(found)
 
 
+@pytest.mark.parametrize("file", ["memory.max", "memory/memory.limit_in_bytes"])
+@pytest.mark.parametrize(("limit", "fits"), [("max", True), (str(8 << 30), False), (str((1 << 63) - 4096), True)])
+def test_a_limit_of_the_container_counts(
+    memory: pathlib.Path, tmp_path: pathlib.Path, file: str, limit: str, fits: bool
+) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"{limit}\n")
+    command = ["sh", str(CI / "find-memory")]
+    found = subprocess.run(command, env={**os.environ, "CGROUP": str(tmp_path)}, capture_output=True, text=True)
+    assert found.stdout.strip() == (str(memory) if fits else "")
+
+
 def test_files_are_in_memory_and_gone_afterwards(memory: pathlib.Path, tmp_path: pathlib.Path) -> None:
     place, _ = place_of_tests(tmp_path, TESTS)
     assert place.parent == memory and not place.exists()
