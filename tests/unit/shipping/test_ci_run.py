@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pytest
 from support import spark_classes
-from support.waiting import eventually
+from support.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.processes
 
@@ -23,6 +23,7 @@ for target; do
     case " $FAILING " in *" $target "*) exit 1 ;; esac
     case " $KILLED " in *" $target "*) kill -9 $PPID ;; esac
     case " $ENDLESS " in *" $target "*) sleep 600 ;; esac
+    case " $HANDLING " in *" $target "*) trap 'kill $!; exit 2' INT; sleep 600 & wait ;; esac
 done
 """
 
@@ -95,3 +96,11 @@ def test_no_process_is_left_after_an_interrupt(
     assert run.wait() != 0
     pids = made(tmp_path)
     eventually(lambda: not any(lives(pids[target]) for target in endless), 10)
+
+
+def test_an_interrupt_that_a_part_handles_itself_ends_the_others_too(tmp_path: pathlib.Path) -> None:
+    run = start(tmp_path, ENDLESS="test-oldest", HANDLING="test-alone")
+    eventually(lambda: made(tmp_path).keys() >= {"test-oldest", "test-alone"})
+    os.killpg(run.pid, signal.SIGINT)
+    assert run.wait(PATIENCE_S) != 0
+    eventually(lambda: not lives(made(tmp_path)["test-oldest"]), 10)
