@@ -1,4 +1,5 @@
-"""The optional extensions: the kernels, compiled when Cython and a C compiler are there, plain Python otherwise."""
+"""The optional extensions: the kernels, compiled if there are Cython, a C compiler and Python's headers, plain Python
+otherwise."""
 
 import os
 import pathlib
@@ -52,7 +53,8 @@ class BuildKernels(build_ext):
         try:
             super().build_extension(ext)
         except Exception:
-            pathlib.Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)  # what an earlier build compiled
+            # the kernel of an earlier build would be installed instead
+            pathlib.Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
             raise
 
     def copy_extensions_to_source(self) -> None:
@@ -63,17 +65,17 @@ class BuildKernels(build_ext):
                 pathlib.Path(name).unlink(missing_ok=True)
 
 
-def failure_of_compiler() -> Exception | None:
+def compiler_error() -> Exception | None:
     """The error with which a file that includes Python's headers cannot be compiled; None if it can."""
     with tempfile.TemporaryDirectory() as directory:
         source = pathlib.Path(directory, "headers.c")
         source.write_text("#include <Python.h>\n", encoding="utf-8")
         headers = [sysconfig.get_path("include"), sysconfig.get_path("platinclude")]
-        compiler = new_compiler()
-        customize_compiler(compiler)
         try:
+            compiler = new_compiler()
+            customize_compiler(compiler)
             compiler.compile([str(source)], directory, include_dirs=headers)
-        except (BaseError, CCompilerError, OSError) as error:
+        except (BaseError, CCompilerError, ImportError, OSError) as error:
             return error
     return None
 
@@ -92,9 +94,20 @@ def is_generated(source: str, version: str) -> bool:
     return same_version and all(path.stat().st_mtime < made for path in sources)
 
 
+def without_kernels(reason: str) -> list[Extension]:
+    """Warn that no kernel is compiled, and remove those that an earlier build has left in the checkout: an editable
+    installation would run them."""
+    warnings.warn(f"no kernel is compiled: {reason}", stacklevel=2)
+    if {"develop", "editable_wheel"} & {*sys.argv}:
+        for name in (SHARED_KERNEL, *KERNELS):
+            place = f"kafkatools/core/{name.replace('.', '/')}{sysconfig.get_config_var('EXT_SUFFIX')}"
+            pathlib.Path(place).unlink(missing_ok=True)
+    return []
+
+
 def extensions() -> list[Extension]:
-    """The extensions to build; none when KT_PURE_PYTHON=1, Cython is missing or too old, or for a command that compiles
-    nothing."""
+    """The extensions to build; none if KT_PURE_PYTHON=1, if Cython is missing or too old, if nothing can be compiled,
+    or for a command that compiles nothing."""
     if os.environ.get("KT_PURE_PYTHON") == "1" or sys.argv[1:2] in (["egg_info"], ["dist_info"], ["sdist"]):
         return []
     try:
@@ -104,13 +117,10 @@ def extensions() -> list[Extension]:
         return []
     if tuple(map(int, __version__.split(".")[:2])) < OLDEST_CYTHON:
         oldest = ".".join(map(str, OLDEST_CYTHON))
-        warnings.warn(f"no kernel is compiled: Cython {__version__} is older than {oldest}", stacklevel=1)
-        return []
-    is_required = os.environ.get("KT_REQUIRE_KERNELS") == "1"
-    if not is_required and (failure := failure_of_compiler()):
-        reason = f"a file with Python's headers cannot be compiled ({failure})"
-        warnings.warn(f"no kernel is compiled: {reason}", stacklevel=1)
-        return []
+        return without_kernels(f"Cython {__version__} is older than {oldest}")
+    are_required = os.environ.get("KT_REQUIRE_KERNELS") == "1"
+    if not are_required and (error := compiler_error()):
+        return without_kernels(f"install a C compiler and Python's headers ({error})")
     modules = [Extension(SHARED, [])]
     for name in KERNELS:
         source = f"kafkatools/core/{name.replace('.', '/')}"
@@ -122,7 +132,7 @@ def extensions() -> list[Extension]:
         modules, language_level=3, compiler_directives=directives, shared_utility_qualified_name=SHARED
     )
     for extension in built:
-        extension.optional = not is_required
+        extension.optional = not are_required
     return built
 
 

@@ -14,7 +14,9 @@ import pytest
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 
+from kafkatools.commands.apply import changes
 from kafkatools.exit_status import ExitStatus
+from kafkatools.tools.declared.carry_out import DONE, Outcome
 
 NOWHERE = ("--bootstrap-server", "127.0.0.1:9")
 PASSWORD = "wonder land 7"
@@ -552,3 +554,38 @@ def test_a_protected_profile_asks_only_before_a_change(kt: Kt, broker: str, tmp_
     assert run("state.toml", "--dry-run").status == run("--from-cluster").status == ExitStatus.OK
     refused = run("state.toml", "--yes")
     assert refused.status == ExitStatus.USAGE and "is protected" in refused.err
+
+
+BEFORE_IT = """
+acls = [{principal = "User:bob", topic = "orders", operations = "Read"}]
+[topics.orders]
+configs."retention.ms" = 1
+[users.alice.SCRAM-SHA-256]
+password-env = "ALICE_PASSWORD"
+"""
+
+
+@pytest.fixture
+def stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers describe what was before the changes for longer than the command waits."""
+    monkeypatch.setattr(changes, "carry_out", lambda admin, planned, _: [Outcome(change, DONE) for change in planned])
+    monkeypatch.setattr("kafkatools.tools.declared.carry_out._WITHOUT_PROGRESS_MS", 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_noted"),
+    [
+        (("empty.toml", "--prune"), True),
+        (("--undo", "undo.jsonl"), True),
+        (("state.toml", "--update-passwords"), False),
+    ],
+)
+def test_changes_that_brokers_do_not_describe_are_noted(
+    kt: Kt, tmp_path: pathlib.Path, request: pytest.FixtureRequest, words: tuple[str, ...], is_noted: bool
+) -> None:
+    write(tmp_path, "acls = []\n[topics.orders]\n", "empty.toml")
+    state = write(tmp_path, BEFORE_IT)
+    kt("apply", state, "--undo-file", "undo.jsonl")
+    request.getfixturevalue("stale")
+    note = "The brokers do not describe all changes yet: the next plan may repeat them.\n"
+    assert kt("apply", *words, "--yes").err.endswith(note) is is_noted

@@ -154,7 +154,7 @@ def settings_on(cluster: SparkCluster) -> list[str]:
 def read_on(cluster: SparkCluster, python: str, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """Run a program that registers the sources in a session of its own, with another Python on the executors."""
     log = shutil.copytree(recorded_segments.log_directory("codec-lz4-java"), directory / "orders-0")
-    command = [sys.executable, "-c", READ, cluster.master, str(log), *settings_on(cluster)]
+    command = [sys.executable, "-c", READ, cluster.master, str(log), *settings_on(cluster), ONE_EXECUTOR[1]]
     environ = {**cluster.environ, "PYSPARK_PYTHON": python}
     return subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, timeout=700, check=False)
 

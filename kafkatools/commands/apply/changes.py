@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.java.text import java_double
 from kafkatools.core.secrets import remember
 from kafkatools.exit_status import CommandError, ExitStatus
@@ -149,13 +150,24 @@ def _carry_out(
     for change in plan.changes:
         if change.action == IMPOSSIBLE and console.is_json:
             console.print_json(row(Outcome(change, NOT_TRIED)))
-    if not wait_until_visible(admin, outcomes, replan):
-        console.note("The brokers do not describe all changes yet: the next plan may repeat them.")
+    _wait(console, admin, outcomes, replan)
     _print_totals(console, plan, outcomes)
     if any(is_missing_right(outcome.error) for outcome in outcomes):
         console.note(ADVICE)
     are_all_made = not plan.count(IMPOSSIBLE) and all(outcome.state == DONE for outcome in outcomes)
     return ExitStatus.OK if are_all_made else ExitStatus.FAILED
+
+
+def _wait(console: Console, admin: AdminClient, outcomes: Sequence[Outcome], replan: Callable[[], Plan]) -> None:
+    """Wait until the brokers describe what was changed; a note says so if they do not."""
+    try:
+        if not wait_until_visible(admin, outcomes, replan):
+            console.note("The brokers do not describe all changes yet: the next plan may repeat them.")
+    except KafkaError as error:
+        console.note(f"Whether the brokers describe the changes is unknown: {error}")
+    except KeyboardInterrupt:
+        console.note(f"Interrupted: {_made(outcomes)}.")
+        raise
 
 
 # -- checks --

@@ -23,7 +23,7 @@ from kafkatools.core.admin.topics import (
     create_topics,
     delete_topics,
 )
-from kafkatools.core.errors import UNKNOWN_CODE, KafkaError, UnknownServerError
+from kafkatools.core.errors import UNKNOWN_CODE, KafkaError, UnknownServerError, UnknownTopicOrPartition
 from kafkatools.tools import rights
 from kafkatools.tools.declared.model import Credential
 from kafkatools.tools.declared.plan import (
@@ -112,34 +112,43 @@ def _rights(change: Change) -> tuple[Right, ...]:
 
 def wait_until_visible(admin: AdminClient, outcomes: Sequence[Outcome], replan: Callable[[], Plan]) -> bool:
     """Wait until `replan`, which compares with the cluster again, repeats none of the changes that were made. Returns
-    False if it still does after 10 s without progress, or if the brokers cannot be asked.
+    False if it still does after 10 s without progress; does not wait after a lost connection. Raises KafkaError if the
+    brokers cannot be asked.
 
     The controller responds when a change is committed. Brokers apply it later, for 2,000 new topics by seconds, and
     describe the former state until then.
     """
-    made = _values(outcome.change for outcome in outcomes if outcome.state == DONE)
-    deadline_ms = admin.deadline_ms(_WITHOUT_PROGRESS_MS)
-    fewest, attempts = len(made), 0
-    while made:
-        try:
-            repeated = made & _values(replan().changes)
-        except KafkaError:
-            return False
-        if not repeated:
-            return True
-        if len(repeated) < fewest:
-            fewest, attempts = len(repeated), 0
-            deadline_ms = admin.deadline_ms(_WITHOUT_PROGRESS_MS)
+    changed = _changed_values(outcome.change for outcome in outcomes if outcome.state == DONE)
+    if not changed or any(_is_local(outcome.error) for outcome in outcomes):
+        return True
+    repeated = _repeated_values(changed, replan)
+    attempts, deadline_ms = 0, admin.deadline_ms(_WITHOUT_PROGRESS_MS)
+    while repeated:
         if not admin.wait_before_retry(attempts, deadline_ms):
             return False
         attempts += 1
+        before, repeated = repeated, _repeated_values(changed, replan)
+        if len(repeated) < len(before):
+            attempts, deadline_ms = 0, admin.deadline_ms(_WITHOUT_PROGRESS_MS)
     return True
 
 
-def _values(changes: Iterable[Change]) -> set[tuple[str, Target, str]]:
-    """What the changes set, as brokers describe it: kind, target and the name of the value, "" for the target itself.
-    Brokers do not describe passwords."""
-    values: set[tuple[str, Target, str]] = set()
+_ChangedValue = tuple[str, Target, str]
+"""The kind and target of a change, and the name of a value; "" for the target itself."""
+
+
+def _repeated_values(changed: set[_ChangedValue], replan: Callable[[], Plan]) -> set[_ChangedValue]:
+    """Those of the changed values that a new plan changes again; all, if a broker does not know a topic yet that
+    another one lists."""
+    try:
+        return changed & _changed_values(replan().changes)
+    except UnknownTopicOrPartition:
+        return changed
+
+
+def _changed_values(changes: Iterable[Change]) -> set[_ChangedValue]:
+    """What the changes set, without passwords, which brokers do not describe."""
+    values: set[_ChangedValue] = set()
     for change in changes:
         names = [difference.name for difference in change.differences] or [""]
         values.update((change.kind, change.target, name) for name in names if name != PASSWORD)

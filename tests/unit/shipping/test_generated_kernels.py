@@ -7,6 +7,8 @@ import contextlib
 import os
 import pathlib
 import runpy
+import shutil
+import sysconfig
 import tomllib
 from collections.abc import Callable
 from typing import Any
@@ -78,7 +80,7 @@ def test_missing_file_is_made(is_generated: Callable[[str, str], bool]) -> None:
     assert not is_generated(SOURCE, "3.1.4")
 
 
-def can_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def enable_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `extensions` of `setup.py` look for what it can build."""
     monkeypatch.setenv("KT_PURE_PYTHON", "0")
     monkeypatch.setattr("sys.argv", ["setup.py", "build_ext"])
@@ -90,7 +92,7 @@ def test_too_old_a_cython_builds_no_kernel(monkeypatch: pytest.MonkeyPatch, vers
     setup = names_of_setup(monkeypatch)
     monkeypatch.setattr("Cython.__version__", version)
     monkeypatch.setattr("Cython.Build.cythonize", lambda modules, **_: modules)
-    can_build(monkeypatch)
+    enable_builds(monkeypatch)
     monkeypatch.setenv("KT_REQUIRE_KERNELS", "1")
     with contextlib.nullcontext() if built else pytest.warns(UserWarning, match="Cython 3.2.9 is older than 3.3"):
         assert len(setup["extensions"]()) == built
@@ -130,9 +132,35 @@ def test_without_a_working_compiler_no_kernel_is_tried_unless_all_are_required(
     monkeypatch.setattr("Cython.Build.cythonize", lambda modules, **_: modules)
     monkeypatch.setenv("KT_REQUIRE_KERNELS", is_required)
     monkeypatch.setenv("CC", "/bin/false")
-    can_build(monkeypatch)
+    enable_builds(monkeypatch)
     with contextlib.nullcontext() if built else pytest.warns(UserWarning, match="no kernel is compiled: .*/bin/false"):
         assert len(setup["extensions"]()) == built
+
+
+@pytest.mark.parametrize(("command", "is_left"), [("editable_wheel", False), ("bdist_wheel", True)])
+def test_without_a_compiler_an_editable_installation_has_no_kernel_from_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, command: str, is_left: bool
+) -> None:
+    setup = names_of_setup(monkeypatch)
+    enable_builds(monkeypatch)
+    monkeypatch.setenv("KT_REQUIRE_KERNELS", "0")
+    monkeypatch.setenv("CC", "/bin/false")
+    monkeypatch.setattr("sys.argv", ["setup.py", command])
+    monkeypatch.chdir(tmp_path)
+    kernel = pathlib.Path(f"{SOURCE}{sysconfig.get_config_var('EXT_SUFFIX')}")
+    kernel.parent.mkdir(parents=True)
+    kernel.touch()
+    with pytest.warns(UserWarning, match="no kernel is compiled"):
+        assert setup["extensions"]() == []
+    assert kernel.exists() is is_left
+
+
+def test_a_working_compiler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = pathlib.Path(sysconfig.get_path("include"), "Python.h")
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC")).split()[0]
+    if shutil.which(compiler) is None or not headers.exists():
+        pytest.skip("this machine has no C compiler or no headers of Python")
+    assert names_of_setup(monkeypatch)["compiler_error"]() is None
 
 
 def test_a_kernel_that_no_longer_compiles_is_not_left_from_before(

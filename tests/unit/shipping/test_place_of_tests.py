@@ -64,7 +64,9 @@ def memory() -> pathlib.Path:
 
 
 @pytest.mark.parametrize("file", ["memory.max", "memory/memory.limit_in_bytes"])
-@pytest.mark.parametrize(("limit", "fits"), [("max", True), (str(8 << 30), False), (str((1 << 63) - 4096), True)])
+@pytest.mark.parametrize(
+    ("limit", "fits"), [("max", True), (str(8 << 30), False), (str(64 << 30), True), (str((1 << 63) - 4096), True)]
+)
 def test_a_limit_of_the_container_counts(
     memory: pathlib.Path, tmp_path: pathlib.Path, file: str, limit: str, fits: bool
 ) -> None:
@@ -72,7 +74,7 @@ def test_a_limit_of_the_container_counts(
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"{limit}\n")
     command = ["sh", str(CI / "find-memory")]
-    found = subprocess.run(command, env={**os.environ, "CGROUP": str(tmp_path)}, capture_output=True, text=True)
+    found = subprocess.run(command, env={**os.environ, "KT_CGROUP": str(tmp_path)}, capture_output=True, text=True)
     assert found.stdout.strip() == (str(memory) if fits else "")
 
 
