@@ -32,6 +32,7 @@ _POLL_MS = 200
 _LEADER_POLL_MS = 20
 _LONGEST_NAME = 200
 _SHOWN_VALUES = 5
+_RETENTION_TIMES = {"log.retention.ms", "log.retention.minutes", "log.retention.hours"}
 
 
 class Topic(str):
@@ -94,8 +95,9 @@ class Kafka(Closing):
     """A Kafka for tests: an embedded broker, started at once, or with `bootstrap_servers` one that is running.
 
     `settings` are settings of the embedded broker by Kafka's names (docs/config/broker.md), `client_settings` those of
-    every client, such as `security.protocol`. Raises ConfigError for a wrong one, SandboxError when the broker does not
-    start, and KafkaError when the running one does not respond.
+    every client, such as `security.protocol`. Topics keep records with old timestamps: `log.retention.ms` is -1 unless
+    the settings or the topic limit the time. Raises ConfigError for a wrong setting, SandboxError if the broker does
+    not start, and KafkaError if the running one does not respond.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class Kafka(Closing):
     def _start(self, settings: Mapping[str, object]) -> str:
         from kafkatools.sandbox.embedded_broker import EmbeddedBroker
 
-        self._broker = EmbeddedBroker(settings)
+        self._broker = EmbeddedBroker(_with_retention(settings))
         self._broker.start()
         return self._broker.bootstrap
 
@@ -308,7 +310,7 @@ class KafkaCluster(Kafka):
             "broker.session.timeout.ms": 2000,
             "broker.heartbeat.interval.ms": 500,
         }
-        self.nodes_of: EmbeddedCluster = EmbeddedCluster(nodes, {**defaults, **(settings or {})})
+        self.nodes_of: EmbeddedCluster = EmbeddedCluster(nodes, {**defaults, **_with_retention(settings or {})})
         super().__init__()
 
     def _start(self, settings: Mapping[str, object]) -> str:
@@ -381,6 +383,12 @@ def _partitions(consumer: Consumer, name: str) -> list[int]:
 
 def _place(record: ConsumerRecord) -> tuple[int, int]:
     return record.partition, record.offset
+
+
+def _with_retention(settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings, and a retention without a limit of time unless they have one."""
+    unlimited = {} if _RETENTION_TIMES & settings.keys() else {"log.retention.ms": -1}
+    return {**unlimited, **settings}
 
 
 def _bytes(text: bytes | str | None) -> bytes | None:

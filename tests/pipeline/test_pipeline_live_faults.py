@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from support.embedded import WITHOUT_RETENTION
 from support.raw_client import RawClient
 from support.waiting import eventually
 
@@ -73,7 +74,7 @@ class Broker:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with kafkatools.EmbeddedBroker(auto_create_topics_enable=False) as process:
+    with kafkatools.EmbeddedBroker(WITHOUT_RETENTION, auto_create_topics_enable=False) as process:
         yield Broker(process)
     close_idle()
 

@@ -38,14 +38,13 @@ def test_kafkas_console_producer_pushes_its_metrics(broker: EmbeddedBroker, kafk
     push = ["--command-property", "enable.metrics.push=true"]
 
     def has_pushed() -> bool:
-        """On a busy machine the producer may end before it has its subscription; then it pushes nothing."""
+        """On a busy machine the producer may end before it has its subscription or sends its last push."""
         done = kafka_tool("console-producer", *options, *push, stdin=b"one\ntwo\n")
         assert done.returncode == 0, done.stderr.decode()
-        return bool(pushes_of(broker, "java-1"))
+        return any(push["terminating"] for push in pushes_of(broker, "java-1"))
 
     eventually(has_pushed, LIMIT_S)
     pushes = pushes_of(broker, "java-1")
-    assert pushes[-1]["terminating"]
     assert pushes[-1]["software"].startswith("apache-kafka-java 4.3")
     created = [metric for push in pushes for metric in push["metrics"] if metric["name"] == CONNECTIONS]
     assert {metric["type"] for metric in created} == {"sum (delta)"}

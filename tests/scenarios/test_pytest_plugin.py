@@ -16,7 +16,7 @@ from subprocess import PIPE
 from typing import Any
 
 import pytest
-from support.waiting import PATIENCE_S
+from support.waiting import PATIENCE_S, eventually
 
 import kafkatools
 from kafkatools.errors import Timeout
@@ -251,6 +251,15 @@ def test_records_are_awaited_also_in_a_topic_that_does_not_exist_yet() -> None:
             kafka.wait_for_records("never", 1, timeout_ms=50)
         with pytest.raises(TypeError, match="int of milliseconds"):
             kafka.wait_for_records("never", 1, timeout_ms=0.5)  # type: ignore[arg-type]
+
+
+def test_records_with_old_timestamps_stay_unless_the_settings_limit_the_time() -> None:
+    checked = {"log.initial.task.delay.ms": 0, "log.retention.check.interval.ms": 100}
+    with Kafka(checked) as kept, Kafka({**checked, "log.retention.hours": 1}) as limited:
+        for kafka in (kept, limited):
+            kafka.topic("old").send("in 1970", timestamp=1000)
+        eventually(lambda: limited.records("old") == [])
+        assert [record.value for record in kept.records("old")] == [b"in 1970"]
 
 
 CASES = """
