@@ -1,9 +1,9 @@
 """What the admin client does about brokers that move, refuse, are old or say nothing."""
 
-import socket
 from typing import Any
 
 import pytest
+from support.ports import free_port
 from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker, partition
 from support.skipping_clock import SkippingClock
 
@@ -247,9 +247,7 @@ def test_server_that_is_not_kafka_is_an_error_at_once() -> None:
 
 
 def test_unreachable_broker_is_named_when_the_time_is_over() -> None:
-    closed = socket.create_server(("127.0.0.1", 0))
-    port = closed.getsockname()[1]
-    closed.close()
+    port = free_port()
     settings = {**FAST, "default.api.timeout.ms": "1000"}
     with (
         AdminClient(f"127.0.0.1:{port}", settings, SystemClock()) as client,

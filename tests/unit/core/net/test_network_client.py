@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.manual_clock import ManualClock
+from support.ports import free_port
 from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker, partition
 
 from kafkatools.core import config as config_tables
@@ -324,9 +325,7 @@ def test_metadata_is_fetched_from_within_poll(make: Callable[..., Rig]) -> None:
 
 def test_all_brokers_gone_leads_back_to_the_bootstrap_servers(make: Callable[..., Rig]) -> None:
     rig = make()
-    closed = socket.create_server(("127.0.0.1", 0))
-    port = closed.getsockname()[1]
-    closed.close()
+    port = free_port()
     rig.broker.nodes = {7: port}
     rig.turn(lambda: rig.metadata.update_version == 1)
     assert list(rig.metadata.cluster.nodes) == [7]
