@@ -120,7 +120,7 @@ class Kafka(Closing):
     def _start(self, settings: Mapping[str, object]) -> str:
         from kafkatools.sandbox.embedded_broker import EmbeddedBroker
 
-        self._broker = EmbeddedBroker(_with_retention(settings))
+        self._broker = EmbeddedBroker(_without_time_limit(settings))
         self._broker.start()
         return self._broker.bootstrap
 
@@ -310,7 +310,7 @@ class KafkaCluster(Kafka):
             "broker.session.timeout.ms": 2000,
             "broker.heartbeat.interval.ms": 500,
         }
-        self.nodes_of: EmbeddedCluster = EmbeddedCluster(nodes, {**defaults, **_with_retention(settings or {})})
+        self.nodes_of: EmbeddedCluster = EmbeddedCluster(nodes, {**defaults, **_without_time_limit(settings or {})})
         super().__init__()
 
     def _start(self, settings: Mapping[str, object]) -> str:
@@ -385,7 +385,7 @@ def _place(record: ConsumerRecord) -> tuple[int, int]:
     return record.partition, record.offset
 
 
-def _with_retention(settings: Mapping[str, object]) -> dict[str, object]:
+def _without_time_limit(settings: Mapping[str, object]) -> dict[str, object]:
     """The settings, and a retention without a limit of time unless they have one."""
     unlimited = {} if _RETENTION_TIMES & settings.keys() else {"log.retention.ms": -1}
     return {**unlimited, **settings}

@@ -556,7 +556,7 @@ def test_a_protected_profile_asks_only_before_a_change(kt: Kt, broker: str, tmp_
     assert refused.status == ExitStatus.USAGE and "is protected" in refused.err
 
 
-BEFORE_IT = """
+DECLARED = """
 acls = [{principal = "User:bob", topic = "orders", operations = "Read"}]
 [topics.orders]
 configs."retention.ms" = 1
@@ -565,9 +565,8 @@ password-env = "ALICE_PASSWORD"
 """
 
 
-@pytest.fixture
-def stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers describe what was before the changes for longer than the command waits."""
+def make_brokers_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let brokers describe what was before the changes for longer than the command waits."""
     monkeypatch.setattr(changes, "carry_out", lambda admin, planned, _: [Outcome(change, DONE) for change in planned])
     monkeypatch.setattr("kafkatools.tools.declared.carry_out._WITHOUT_PROGRESS_MS", 0)
 
@@ -581,11 +580,11 @@ def stale(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_changes_that_brokers_do_not_describe_are_noted(
-    kt: Kt, tmp_path: pathlib.Path, request: pytest.FixtureRequest, words: tuple[str, ...], is_noted: bool
+    kt: Kt, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], is_noted: bool
 ) -> None:
     write(tmp_path, "acls = []\n[topics.orders]\n", "empty.toml")
-    state = write(tmp_path, BEFORE_IT)
+    state = write(tmp_path, DECLARED)
     kt("apply", state, "--undo-file", "undo.jsonl")
-    request.getfixturevalue("stale")
+    make_brokers_stale(monkeypatch)
     note = "The brokers do not describe all changes yet: the next plan may repeat them.\n"
     assert kt("apply", *words, "--yes").err.endswith(note) is is_noted

@@ -42,7 +42,8 @@ def slowly(table):
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("cluster")]
-ONE_EXECUTOR = ("--conf", "spark.cores.max=1")
+ONE_CORE = "spark.cores.max=1"
+ONE_EXECUTOR = ("--conf", ONE_CORE)
 """For runs whose number of executors does not matter: each takes four seconds of processor time to start."""
 
 
@@ -154,7 +155,7 @@ def settings_on(cluster: SparkCluster) -> list[str]:
 def read_on(cluster: SparkCluster, python: str, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """Run a program that registers the sources in a session of its own, with another Python on the executors."""
     log = shutil.copytree(recorded_segments.log_directory("codec-lz4-java"), directory / "orders-0")
-    command = [sys.executable, "-c", READ, cluster.master, str(log), *settings_on(cluster), ONE_EXECUTOR[1]]
+    command = [sys.executable, "-c", READ, cluster.master, str(log), *settings_on(cluster), ONE_CORE]
     environ = {**cluster.environ, "PYSPARK_PYTHON": python}
     return subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, timeout=700, check=False)
 

@@ -51,6 +51,8 @@ _WITHOUT_PROGRESS_MS = 10_000
 DONE, FAILED, NOT_TRIED = "done", "failed", "not tried"
 Passwords = Callable[[Credential], str]
 """Returns the password of a credential."""
+_ChangedValue = tuple[str, Target, str]
+"""The kind and target of a change, and the name of a value; "" for the target itself."""
 
 
 class Outcome(NamedTuple):
@@ -133,10 +135,6 @@ def wait_until_visible(admin: AdminClient, outcomes: Sequence[Outcome], replan: 
     return True
 
 
-_ChangedValue = tuple[str, Target, str]
-"""The kind and target of a change, and the name of a value; "" for the target itself."""
-
-
 def _repeated_values(changed: set[_ChangedValue], replan: Callable[[], Plan]) -> set[_ChangedValue]:
     """Those of the changed values that a new plan changes again; all, if a broker does not know a topic yet that
     another one lists."""
@@ -147,7 +145,7 @@ def _repeated_values(changed: set[_ChangedValue], replan: Callable[[], Plan]) ->
 
 
 def _changed_values(changes: Iterable[Change]) -> set[_ChangedValue]:
-    """What the changes set, without passwords, which brokers do not describe."""
+    """The values that the changes set, without passwords, which brokers do not describe."""
     values: set[_ChangedValue] = set()
     for change in changes:
         names = [difference.name for difference in change.differences] or [""]

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from support import spark_classes
@@ -86,28 +86,21 @@ def test_background_part_whose_shell_is_killed_fails_the_run(tmp_path: pathlib.P
     assert start(tmp_path, KILLED=part).wait() != 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("kill", "number"), [(os.killpg, signal.SIGINT), (os.killpg, signal.SIGTERM), (os.kill, signal.SIGTERM)]
+)
 @pytest.mark.parametrize(
     "endless", [("prepare-large", "test-newest"), ("lint", "test-large"), ("test-oldest", "test-alone")]
 )
 def test_no_process_is_left_after_an_interrupt(
-    tmp_path: pathlib.Path, endless: Sequence[str], number: signal.Signals
+    tmp_path: pathlib.Path, endless: Sequence[str], kill: Callable[[int, int], None], number: signal.Signals
 ) -> None:
     run = start(tmp_path, ENDLESS=" ".join(endless))
     eventually(lambda: made(tmp_path).keys() >= {*endless})
-    os.killpg(run.pid, number)
-    assert run.wait() != 0
+    kill(run.pid, number)
+    assert run.wait(PATIENCE_S) == -number
     pids = made(tmp_path)
     eventually(lambda: not any(lives(pids[target]) for target in endless), 10)
-
-
-def test_the_part_in_the_foreground_ends_with_a_terminated_run(tmp_path: pathlib.Path) -> None:
-    run = start(tmp_path, ENDLESS="test-oldest test-alone")
-    eventually(lambda: made(tmp_path).keys() >= {"test-oldest", "test-alone"})
-    run.terminate()
-    assert run.wait(PATIENCE_S) == -signal.SIGTERM
-    pids = made(tmp_path)
-    eventually(lambda: not any(lives(pids[target]) for target in ("test-oldest", "test-alone")), 10)
 
 
 def test_an_interrupt_that_a_part_handles_itself_ends_the_others_too(tmp_path: pathlib.Path) -> None:

@@ -54,10 +54,17 @@ def place_of_tests(directory: pathlib.Path, tests: str, **environ: str) -> tuple
     return pathlib.Path((directory / "place").read_text()), printed
 
 
+def directory_in_memory(**environ: str) -> str:
+    """The directory that find-memory prints; empty without one."""
+    command = ["sh", str(CI / "find-memory")]
+    found = subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
 @pytest.fixture
 def memory() -> pathlib.Path:
     """The directory in memory; skips without one."""
-    found = subprocess.run(["sh", str(CI / "find-memory")], capture_output=True, text=True, check=False).stdout.strip()
+    found = directory_in_memory()
     if not found:
         pytest.skip("this machine has no directory in memory with 6 GB of room")
     return pathlib.Path(found)
@@ -73,9 +80,7 @@ def test_a_limit_of_the_container_counts(
     path = tmp_path / file
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"{limit}\n")
-    command = ["sh", str(CI / "find-memory")]
-    found = subprocess.run(command, env={**os.environ, "KT_CGROUP": str(tmp_path)}, capture_output=True, text=True)
-    assert found.stdout.strip() == (str(memory) if fits else "")
+    assert directory_in_memory(KT_CGROUP=str(tmp_path)) == (str(memory) if fits else "")
 
 
 def test_files_are_in_memory_and_gone_afterwards(memory: pathlib.Path, tmp_path: pathlib.Path) -> None:
