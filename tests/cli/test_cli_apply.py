@@ -369,6 +369,10 @@ def test_an_undo_file_is_never_written_over(kt: Kt, tmp_path: pathlib.Path) -> N
             '{"kind": "topic", "target": {"topic": "t"}, "set": {"a": 1}, "delete":[]}',
             "the value of a must be a string",
         ),
+        (
+            '{"kind": "topic", "target": {"topic": "t"}, "set": {"a": "1"}, "delete": ["a"]}',
+            'a is in both "set" and "delete"',
+        ),
         ('{"kind": "quotas", "target": {}, "set": {}, "delete": []}', "the target of quotas needs"),
     ],
 )
@@ -377,6 +381,39 @@ def test_a_mistake_in_an_undo_file_names_the_line(tmp_path: pathlib.Path, line: 
     ran = run_kt("apply", *NOWHERE, "--undo", "undo.jsonl", cwd=tmp_path)
     assert (ran.status, ran.out) == (ExitStatus.USAGE, "")
     assert ran.err.startswith("undo.jsonl, line 2") and problem in ran.err
+
+
+_QUOTAS = '{"kind": "quotas", "target": {"user": "ada"}'
+_TOPIC = '{"kind": "topic", "target": {"topic": "t"}'
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "label"),
+    [
+        (
+            f'{_QUOTAS}, "set": {{"producer_byte_rate": 1}}, "delete": []}}',
+            f'{_QUOTAS}, "set": {{}}, "delete": ["producer_byte_rate"]}}',
+            "quotas of user-principal 'ada'",
+        ),
+        (f'{_TOPIC}, "exists": false}}', f'{_TOPIC}, "set": {{"retention.ms": "1"}}, "delete": []}}', "topic t"),
+    ],
+    ids=["values", "existence"],
+)
+def test_contrary_lines_in_an_undo_file_are_refused(
+    tmp_path: pathlib.Path, earlier: str, later: str, label: str
+) -> None:
+    write(tmp_path, f"{earlier}\n{earlier}\n{later}\n", "undo.jsonl")
+    ran = run_kt("apply", *NOWHERE, "--undo", "undo.jsonl", cwd=tmp_path)
+    assert (ran.status, ran.out) == (ExitStatus.USAGE, "")
+    assert ran.err.startswith(f"undo.jsonl, line 3: an earlier line restores another state of {label};")
+
+
+def test_lines_about_different_values_of_a_topic_are_taken_back_together(kt: Kt, tmp_path: pathlib.Path) -> None:
+    kt("topics", "--create", "--topic", "t", "--config", "retention.ms=1", "--config", "segment.ms=2")
+    lines = (f'{_TOPIC}, "set": {{}}, "delete": ["{name}"]}}\n' for name in ("retention.ms", "segment.ms"))
+    write(tmp_path, "".join(lines), "undo.jsonl")
+    kt("apply", "--undo", "undo.jsonl", "--yes")
+    kt("apply", "--undo", "undo.jsonl", "--check")
 
 
 # -- mistakes --

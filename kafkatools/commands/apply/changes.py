@@ -13,6 +13,7 @@ from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.java.text import java_double
+from kafkatools.core.json_values import JsonValue
 from kafkatools.core.secrets import remember
 from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
@@ -45,7 +46,7 @@ from kafkatools.tools.declared.plan import (
     make_plan,
 )
 from kafkatools.tools.declared.present import Present, read_present
-from kafkatools.tools.declared.undo import Reversal, kinds_of, read_reversal, reversals, undo_plan
+from kafkatools.tools.declared.undo import Restored, Reversal, kinds_of, read_reversal, reversals, undo_plan
 from kafkatools.tools.rights import ADVICE, is_missing_right
 from kafkatools.tools.undo_files import read_changes, write_undo_file
 
@@ -83,8 +84,15 @@ def apply_declaration(
 
 def read_undo_file(path: str) -> list[Reversal]:
     """Read a file that --undo-file wrote. Raises CommandError with exit status USAGE, with the line of a mistake."""
+    restored = Restored()
+
+    def read(line: JsonValue) -> Reversal:
+        reversal = read_reversal(line)
+        restored.add(reversal)
+        return reversal
+
     try:
-        return read_changes(path, read_reversal)
+        return read_changes(path, read)
     except OSError as error:
         raise invalid(f"{path}: {error.strerror}") from None
     except CommandError as error:

@@ -17,6 +17,7 @@ from kafkatools.tools.configs.changes import Value
 from kafkatools.tools.declared.model import ACLS, QUOTAS, TOPICS, USERS, ordered_entity
 from kafkatools.tools.declared.plan import (
     ACL,
+    CHANGE,
     CREATE,
     DELETE,
     IMPOSSIBLE,
@@ -89,10 +90,34 @@ def read_reversal(line: JsonValue) -> Reversal:
         raise ValueError("delete must be a list of names")
     values: dict[str, Value | None] = {str(name): None for name in absent}
     for name, value in before.items():
+        if name in values:
+            raise ValueError(f'{name} is in both "set" and "delete"; remove it from one')
         if isinstance(value, bool) or not isinstance(value, str if kind == TOPIC else (int, float)):
             raise ValueError(f"the value of {name} must be {'a string' if kind == TOPIC else 'a number'}")
         values[name] = value if isinstance(value, str) else float(str(value))
     return Reversal(kind, target, values)
+
+
+class Restored:
+    """What the lines of an undo file restore. A line that contradicts an earlier one is refused: the order in which
+    the changes were made is unknown."""
+
+    def __init__(self) -> None:
+        self._existence: dict[tuple[str, Target], bool | None] = {}
+        self._values: dict[tuple[str, Target, str], Value | None] = {}
+
+    def add(self, reversal: Reversal) -> None:
+        """Raise ValueError if the reversal contradicts one that was added before."""
+        thing = (reversal.kind, reversal.target)
+        is_contrary = self._existence.setdefault(thing, reversal.exists) != reversal.exists
+        for name, value in reversal.values.items():
+            is_contrary |= self._values.setdefault((*thing, name), value) != value
+        if is_contrary:
+            label = Change(reversal.kind, reversal.target, CHANGE).label
+            raise ValueError(
+                f"an earlier line restores another state of {label}; if these are the lines of two undo files, pass "
+                "them one after the other, the newest first"
+            )
 
 
 def _target(kind: str, row: Mapping[str, JsonValue]) -> Target:
