@@ -1,6 +1,8 @@
 """Metrics that clients push (KIP-714): the answers of Apache Kafka 4.3.1, and the file that gets the metrics."""
 
+import fcntl
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -103,6 +105,42 @@ def test_a_large_file_becomes_the_older_one(tmp_path: pathlib.Path, monkeypatch:
     with open(path, "a", encoding="utf-8") as file:
         file.write('{"time_ms": 6')
     assert [each["time_ms"] for each in read_pushes(path)][-1] == 5
+
+
+@pytest.mark.parametrize("pushes_between", [1, 2])
+def test_a_file_that_another_node_renamed_is_not_renamed_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, pushes_between: int
+) -> None:
+    """Between open and write of a push another node renames the file, and also creates the new one."""
+    path = str(tmp_path / "metrics.jsonl")
+    append_push(path, push(0))
+    monkeypatch.setattr(metrics_file, "MAX_BYTES", os.path.getsize(path) * 3 // 2)
+    opened = os.open
+
+    def open_before_other_node(*arguments: Any) -> int:
+        descriptor = opened(*arguments)
+        monkeypatch.setattr(os, "open", opened)
+        for number in range(pushes_between):
+            append_push(path, push(number + 1))
+        return descriptor
+
+    monkeypatch.setattr(os, "open", open_before_other_node)
+    append_push(path, push(3))
+    assert sorted(each["time_ms"] for each in read_pushes(path)) == [*range(pushes_between + 1), 3]
+
+
+def test_a_file_that_a_paused_node_renames_still_gets_pushes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_file, "MAX_BYTES", 1)
+    path = tmp_path / "metrics.jsonl"
+    with path.open("ab") as of_other_node:
+        fcntl.flock(of_other_node, fcntl.LOCK_EX)
+        append_push(str(path), push(0))
+        assert path.exists()
+    append_push(str(path), push(1))
+    assert [each["time_ms"] for each in read_pushes(str(path))] == [0, 1]
+    assert not path.exists()
 
 
 def push(number: int) -> Push:
