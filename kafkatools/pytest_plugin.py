@@ -181,6 +181,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     before = {topic.name for topic in cluster.admin.list_topics()}
     yield cluster
     cluster.restore()
+    cluster.close_producer()  # whose next request for metadata would create the topics anew
     if new := {topic.name for topic in cluster.admin.list_topics()} - before:
         cluster.admin.delete_topics(new)
 

@@ -120,6 +120,26 @@ def test_report_and_logs_of_failed_tests(tmp_path: pathlib.Path) -> None:
     assert not [path for path in (tmp_path / "kept").iterdir() if path.name.endswith(".partial")]
 
 
+DELETED = """
+def test_1_a_topic(kafka_cluster):
+    kafka_cluster.topic("deleted").send("before")
+
+def test_2_all_metadata_after_a_kill(kafka_cluster):
+    topic = kafka_cluster.topic("killed")
+    topic.send("before")
+    kafka_cluster.kill(kafka_cluster.leader(topic))
+    topic.send("after")
+    assert {topic.name for topic in kafka_cluster.admin.list_topics()} == {"killed"}
+"""
+
+
+@pytest.mark.slow
+def test_new_metadata_of_a_producer_creates_no_deleted_topic(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "test_it.py").write_text(DELETED)
+    status, output = run_pytest(tmp_path)
+    assert (status, "2 passed" in output) == (0, True), output
+
+
 SHARED = """
 import pytest
 @pytest.mark.parametrize("number", range(4))
