@@ -161,12 +161,22 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, op
             ensure_confirmed(console, command, args, args.profile, options.confirm)
         if part.run is None:
             raise UsageError(f"kt {part.name} needs a subcommand")
-        return part.run(console, args)
+        return _checked_status(command, part.run(console, args))
     except (BrokenPipeError, KeyboardInterrupt):
         raise
-    except Exception as error:  # noqa: BLE001 - the boundary of the program: any other exception becomes one line
+    except (Exception, SystemExit) as error:  # the boundary of the program: any other exception becomes one line
+        if isinstance(error, SystemExit) and not command.distribution:
+            raise
         page = f"{command.name} {subcommand.name}" if subcommand else command.name
         return _report(command, page, error, console, args)
+
+
+def _checked_status(command: Command, status: object) -> ExitStatus:
+    """Return the result of a command. Raises TypeError if a plugin returned something else: None would exit with 0."""
+    if isinstance(status, ExitStatus):
+        return status
+    returned = "None" if status is None else f"a value of type {type(status).__name__}"
+    raise TypeError(f"{command.name}: run returned {returned}, not an ExitStatus")
 
 
 def _quiet_logs(console: Console) -> None:
@@ -230,7 +240,9 @@ def describe(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _report(command: Command, page: str, error: Exception, console: Console, args: Args | None) -> ExitStatus:
+def _report(
+    command: Command, page: str, error: Exception | SystemExit, console: Console, args: Args | None
+) -> ExitStatus:
     """Print the error line and one line of advice for an exception (with --json one object), and return the exit
     status. `page`: the command, with its subcommand, whose help a usage error names. `args`: None when the command line
     could not be parsed."""
@@ -241,7 +253,7 @@ def _report(command: Command, page: str, error: Exception, console: Console, arg
     return status
 
 
-def _show_trace(error: Exception, console: Console) -> None:
+def _show_trace(error: Exception | SystemExit, console: Console) -> None:
     """Print the stack trace of an exception. Messages in it may be foreign text, so their control characters are
     escaped."""
     import traceback
@@ -270,7 +282,7 @@ def _complain(console: Console, kind: str, message: str, hint: str, status: Exit
         console.error(advice)
 
 
-def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, str, str, ExitStatus]:
+def _judge(command: Command, error: Exception | SystemExit, args: Args | None) -> tuple[str, str, str, ExitStatus]:
     """Classify an exception: (kind for JSON, message, hint, exit status)."""
     from kafkatools.core.errors import ConfigError, KafkaError
 
@@ -286,17 +298,24 @@ def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, 
 
         hint = _HINTS.get(error.name) or endpoint_hint(args, error)
         return error.name, command.error_prefix + str(error), hint, ExitStatus.FAILED
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not command.distribution:
         return "SYSTEM", command.error_prefix + describe(error), "", ExitStatus.FAILED
     not_utf8 = _not_utf8(error, args)
     if not_utf8:
         return "USAGE", command.error_prefix + not_utf8, "", ExitStatus.USAGE
-    where = f" of the plugin {command.distribution}" if command.distribution else ""
-    message = f"{command.error_prefix}internal error{where}: {type(error).__name__}: {describe(error)}"
+    subject = _failed_plugin(command) if command.distribution else "internal error"
+    message = f"{command.error_prefix}{subject}: {type(error).__name__}: {describe(error)}"
     return "INTERNAL", message, "Set KT_DEBUG=1 to see where.", ExitStatus.FAILED
 
 
-def _not_utf8(error: Exception, args: Args | None) -> str:
+def _failed_plugin(command: Command) -> str:
+    from kafkatools.commands import PLUGIN_GROUP
+    from kafkatools.core.entry_points import find
+
+    return f"{find(PLUGIN_GROUP, command.name) or command.distribution} failed"
+
+
+def _not_utf8(error: BaseException, args: Args | None) -> str:
     """The error for a value of the command line with a byte that Python decoded by surrogateescape. Names the option,
     not its value, which may be a password. Empty for other errors, as for a file's name that is not UTF-8."""
     if args is None or not isinstance(error, UnicodeEncodeError):

@@ -191,8 +191,12 @@ def plugin_commands() -> list[PluginCommand]:
 def _load_command(point: EntryPoint) -> Command:
     from kafkatools.core.entry_points import load
     from kafkatools.core.errors import PluginError
+    from kafkatools.options.table_types import mistyped_field
 
     command = load(point, Command)
+    problem = mistyped_field(command)
+    if problem:
+        raise PluginError(f"{point} cannot be used: {problem}")
     parts = (command, *command.subcommands)
     words = [subcommand.name for subcommand in command.subcommands if not _WORD.fullmatch(subcommand.name)]
     words += [option.name for part in parts for option in part.options if not _OPTION.fullmatch(option.name)]

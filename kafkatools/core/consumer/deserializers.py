@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkatools.core.errors import ConfigError, KafkaError, SerializationError
+from kafkatools.core.errors import ConfigError, SerializationError
 from kafkatools.core.java.text import java_boolean, java_double, java_float
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Deserializer = Callable[[bytes], bytes]
 _Functions = tuple[Callable[[bytes], object], Callable[[Any], str] | None]
-T = TypeVar("T")
-V = TypeVar("V")
 
 PLUGIN_GROUP = "kafkatools.deserializers"
 _PACKAGE = "org.apache.kafka.common.serialization."
@@ -119,21 +117,14 @@ def _of_plugin(name: str) -> _Functions | None:
     """Return the functions of a plugin's deserializer, None without one. What they raise becomes SerializationError.
     Raises PluginError."""
     from kafkatools.core.entry_points import find_object
+    from kafkatools.core.plugin_calls import PluginCalls
 
     found = find_object(PLUGIN_GROUP, name, DeserializerPlugin)
     if found is None:
         return None
     point, plugin = found
-
-    def guarded(function: Callable[[V], T]) -> Callable[[V], T]:
-        def call(value: V) -> T:
-            try:
-                return function(value)
-            except KafkaError:
-                raise
-            except Exception as error:
-                raise SerializationError(f"{name} of {point.distribution}: {type(error).__name__}: {error}") from error
-
-        return call
-
-    return guarded(plugin.deserialize), guarded(plugin.text)
+    calls = PluginCalls(point, SerializationError)
+    return (
+        lambda data: calls.call(plugin.deserialize, data),
+        lambda value: calls.checked("text", calls.call(plugin.text, value), str),
+    )

@@ -101,12 +101,33 @@ def serializer_for(setting: str, serializer: str | AnySerializer | None) -> Seri
     by_name = SERIALIZERS.get(serializer.removeprefix(_PACKAGE))
     if by_name is not None:
         return by_name
-    from kafkatools.core.entry_points import find_object
-
-    found = find_object(PLUGIN_GROUP, serializer, SerializerPlugin)
-    if found is None:
+    of_plugin = _of_plugin(serializer)
+    if of_plugin is None:
         raise class_not_found(setting, serializer, SERIALIZERS)
-    return _uniform(found[1])
+    return of_plugin
+
+
+def _of_plugin(name: str) -> Serializer | None:
+    """Return a plugin's serializer, None without one. What it raises, and results other than bytes or None, become
+    SerializationError. Raises PluginError."""
+    from kafkatools.core.entry_points import find_object
+    from kafkatools.core.plugin_calls import PluginCalls
+
+    found = find_object(PLUGIN_GROUP, name, SerializerPlugin)
+    if found is None:
+        return None
+    point, plugin = found
+    calls = PluginCalls(point, SerializationError)
+
+    def serialize(topic: str, value: object) -> bytes | None:
+        if value is None:
+            return None
+        data: object = calls.call(plugin.serialize, topic, value)
+        if data is not None and not isinstance(data, bytes | bytearray | memoryview):
+            raise calls.wrong("serialize", data, "bytes or None")
+        return serialize_bytes(topic, data)
+
+    return serialize
 
 
 def class_not_found(setting: str, name: str, names: Iterable[str]) -> ConfigError:

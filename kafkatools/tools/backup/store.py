@@ -235,7 +235,7 @@ class RemoteStore:
         except ImportError:
             raise CommandError(f"{url} cannot be opened: {_EXTRA}") from None
         _ensure_known(url)
-        with remote_errors(url):
+        with _remote_errors(url):
             try:
                 system, inner = url_to_fs(url)
             except ImportError as error:
@@ -256,7 +256,7 @@ class RemoteStore:
 
     def _items(self, directory: str) -> list[dict[str, object]]:
         path = self._path(directory)
-        with remote_errors(path):
+        with _remote_errors(path):
             self._system.invalidate_cache()
             try:
                 items = self._system.ls(path, detail=True)
@@ -266,7 +266,7 @@ class RemoteStore:
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[ObjectSource]:
-        with remote_errors(self._path(name)), self._system.open(self._path(name), "rb") as file:
+        with _remote_errors(self._path(name)), self._system.open(self._path(name), "rb") as file:
             yield file
 
     def new_object(self, name: str) -> NewObject:
@@ -274,12 +274,12 @@ class RemoteStore:
 
     def put(self, name: str, data: bytes) -> None:
         path = self._path(name)
-        with remote_errors(path):
+        with _remote_errors(path):
             self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
             self._system.pipe_file(path, data)
 
     def remove(self, name: str) -> None:
-        with remote_errors(self._path(name)), contextlib.suppress(FileNotFoundError):
+        with _remote_errors(self._path(name)), contextlib.suppress(FileNotFoundError):
             self._system.rm_file(self._path(name))
 
     def remove_unfinished(self, directory: str) -> None:
@@ -338,7 +338,7 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def remote_errors(path: str) -> Iterator[None]:
+def _remote_errors(path: str) -> Iterator[None]:
     """Raise CommandError with the path for the errors of a storage."""
     try:
         yield

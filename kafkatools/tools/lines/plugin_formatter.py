@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, records_of
-from kafkatools.core.entry_points import find_object
-from kafkatools.core.errors import KafkaError, PluginError, SerializationError
+from kafkatools.core.entry_points import EntryPoint, find_object
+from kafkatools.core.errors import ConfigError, KafkaError, PluginError, SerializationError
+from kafkatools.core.plugin_calls import PluginCalls
 
 if TYPE_CHECKING:
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
@@ -26,11 +27,11 @@ class FormatterPlugin(NamedTuple):
 
 
 class PluginFormatter:
-    """The formatter of a plugin. What its function raises is the error of that record. `escape` converts each printed
-    line."""
+    """The formatter of a plugin. What its function raises, or returns instead of bytes, is the error of that record.
+    `escape` converts each printed line."""
 
-    def __init__(self, name: str, distribution: str, format_record: FormatRecord, escape: Escape | None) -> None:
-        self._owner = f"Formatter {name} of {distribution}"
+    def __init__(self, point: EntryPoint, format_record: FormatRecord, escape: Escape | None) -> None:
+        self._calls = PluginCalls(point, SerializationError)
         self._format_record = format_record
         self._escape = escape
 
@@ -45,12 +46,10 @@ class PluginFormatter:
         return fetched.columns.count
 
     def _formatted(self, record: ConsumerRecord) -> bytes:
-        try:
-            data = bytes(memoryview(self._format_record(record)))
-        except KafkaError:
-            raise
-        except Exception as error:
-            raise SerializationError(f"{self._owner}: {type(error).__name__}: {error}") from error
+        line: object = self._calls.call(self._format_record, record)
+        if not isinstance(line, bytes | bytearray | memoryview):
+            raise self._calls.wrong("the function of make", line, "bytes")
+        data = bytes(line)
         return data if self._escape is None else b"\n".join(map(self._escape, data.split(b"\n")))
 
 
@@ -61,10 +60,8 @@ def find_formatter(name: str, properties: Mapping[str, str], escape: Escape | No
     if found is None:
         return None
     point, plugin = found
-    try:
-        format_record = plugin.make(properties)
-    except KafkaError:
-        raise
-    except Exception as error:
-        raise PluginError(f"{point} failed: {type(error).__name__}: {error}") from error
-    return PluginFormatter(name, point.distribution, format_record, escape)
+    calls = PluginCalls(point, PluginError, passes=(ConfigError,))
+    format_record = calls.call(plugin.make, properties)
+    if not callable(format_record):
+        raise calls.wrong("make", format_record, "a function")
+    return PluginFormatter(point, format_record, escape)

@@ -57,19 +57,14 @@ def value_decoder(class_name: str) -> Callable[[bytes | memoryview], str] | None
 
 def _plugin_decoder(name: str) -> Callable[[bytes | memoryview], str] | None:
     from kafkatools.core.entry_points import find_object
+    from kafkatools.core.plugin_calls import PluginCalls
 
     found = find_object(PLUGIN_GROUP, name, DecoderPlugin)
     if found is None:
         return None
     point, plugin = found
-
-    def decode(data: bytes | memoryview) -> str:
-        try:
-            return plugin.decode(bytes(data))
-        except Exception as error:
-            raise Damage(f"Decoder {name} of {point.distribution}: {type(error).__name__}: {error}") from error
-
-    return decode
+    calls = PluginCalls(point, Damage)
+    return lambda data: calls.checked("decode", calls.call(plugin.decode, bytes(data)), str)
 
 
 def plain_decoder(

@@ -157,14 +157,15 @@ def _plugin_login(
 ) -> Login:
     from kafkatools.core.net.security.plugin_login import MechanismPlugin, PluginLogin, find_plugin, token_fetch
 
-    plugin = find_plugin(name)
-    if plugin is None:
+    found = find_plugin(name)
+    if found is None:
         raise ConfigError(f"sasl.mechanism {name} is not built in; it may be one of {', '.join(MECHANISMS)}")
     options: Mapping[str, str] = {} if module is None else module.options
+    point, plugin = found
     if isinstance(plugin, MechanismPlugin):
-        return PluginLogin(plugin, options)
+        return PluginLogin(point, plugin, options)
     return TokenLogin(
-        token_fetch(plugin, options),
+        token_fetch(point, plugin, options),
         {},
         clock,
         wakeup,

@@ -42,13 +42,19 @@ TokenSource = Callable[[], Token]
 def token_of(value: object, now_ms: int, lifetime_s: object = None) -> Token:
     """Make a Token from its text; the expiry is `lifetime_s` from now, else the token's own `exp` claim. Raises
     AuthenticationFailed when the text is not a token."""
-    if not isinstance(value, str) or not _TOKEN.fullmatch(value):
+    checked = checked_token(Token(value if isinstance(value, str) else "", None))
+    lifetime_ms = milliseconds(lifetime_s)
+    return checked._replace(expires_ms=_expiry_ms(checked.value) if lifetime_ms is None else now_ms + lifetime_ms)
+
+
+def checked_token(token: Token) -> Token:
+    """Return a token whose text can be one, which messages hide from then on. Raises AuthenticationFailed."""
+    remember(token.value)
+    if not _TOKEN.fullmatch(token.value):
         raise AuthenticationFailed(
             "an OAuth bearer token has at least one character, and only letters, digits and -_.~+/="
         )
-    remember(value)
-    lifetime_ms = milliseconds(lifetime_s)
-    return Token(value, _expiry_ms(value) if lifetime_ms is None else now_ms + lifetime_ms)
+    return token
 
 
 def _expiry_ms(token: str) -> int | None:
