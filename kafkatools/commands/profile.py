@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkatools.console import Console
-    from kafkatools.options.profile_sources import Leftover, Source
+    from kafkatools.options.profile_import.sources import Leftover, Source
 
 _FORMATS = ("properties", "rpk", "kafkactl", "kcl")
 
@@ -24,7 +24,7 @@ _FORMATS = ("properties", "rpk", "kafkactl", "kcl")
 def _import(console: Console, args: Args) -> ExitStatus:
     """Write the profiles of a file. Returns FAILED if one of its clusters could not become a profile. Raises UsageError
     and CommandError; nothing was written then."""
-    from kafkatools.options.profile_sources import read_sources
+    from kafkatools.options.profile_import.cluster_files import read_sources
     from kafkatools.options.profiles import user_file
 
     if args.operand is None:

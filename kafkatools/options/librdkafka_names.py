@@ -8,6 +8,7 @@ pass unchanged.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from kafkatools.exit_status import CommandError
@@ -41,7 +42,12 @@ def with_kafka_names(settings: Mapping[str, str], path: str) -> dict[str, str]:
     if not ours:
         return kept
     _ensure_verified(ours, path)
-    for source, name, value in (*_renamed(ours), *_authority(ours), *_identity(ours, path), *_login(settings, path)):
+    for source, name, value in (
+        *_renamed(ours),
+        *_authority(ours, path),
+        *_identity(ours, path),
+        *_login(settings, path),
+    ):
         if kept.get(name, value) != value:
             raise CommandError(f"{path}: {source} and {name} contradict each other: remove one of them")
         kept[name] = value
@@ -66,11 +72,26 @@ def _renamed(ours: Mapping[str, str]) -> list[_Setting]:
     return found + [(name, f"ssl.{store}.type", "PEM") for name, store in stores.items()]
 
 
-def _authority(ours: Mapping[str, str]) -> list[_Setting]:
+def _authority(ours: Mapping[str, str], path: str) -> list[_Setting]:
     source = "ssl.ca.location"
     if source not in ours:
         return []
+    _ensure_file(source, ours[source], path)
     return [(source, "ssl.truststore.location", ours[source]), (source, "ssl.truststore.type", "PEM")]
+
+
+def _ensure_file(name: str, place: str, path: str) -> None:
+    """Refuse what librdkafka accepts beside a file: a directory of certificates, and `probe` for those of the system.
+    Kafka's clients would take either for the path of a truststore and fail at the first connection."""
+    if place == "probe":
+        problem = "'probe' is known to librdkafka only"
+        hint = f"Remove {name} to trust the authorities of the system, or name a file with certificates in PEM."
+    elif os.path.isdir(place):
+        problem = f"{place} is a directory, which Kafka's clients cannot read"
+        hint = f"Join its certificates in one file (cat {os.path.join(place, '*.pem')} > ca.pem) and name that file."
+    else:
+        return
+    raise CommandError(f"{path}: {name}: {problem}", hint=hint)
 
 
 def _identity(ours: Mapping[str, str], path: str) -> list[_Setting]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 from collections.abc import Iterator, Mapping
 
@@ -120,6 +121,8 @@ def test_names_of_kafka_stay_and_texts_in_pem_are_renamed() -> None:
         ({"ssl.ca.location": "a", "ssl.truststore.location": "b"}, "ssl.ca.location and ssl.truststore.location"),
         ({"ssl.key.location": "a"}, "ssl.key.location needs ssl.certificate.location too"),
         ({"ssl.key.location": "/nowhere", "ssl.certificate.pem": "a"}, "ssl.key.location: /nowhere cannot be read: No"),
+        ({"ssl.ca.location": "probe"}, "ssl.ca.location: 'probe' is known to librdkafka only"),
+        ({"ssl.ca.location": os.sep}, "ssl.ca.location: / is a directory, which Kafka's clients cannot read"),
         ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification cannot be switched"),
     ],
 )

@@ -239,6 +239,17 @@ def test_properties_of_kafka_stay_in_place_and_unknown_settings_are_named(import
     assert without.status == ExitStatus.OK and "there are no brokers in the file" in without.err
 
 
+def test_a_login_of_librdkafka_with_settings_that_kafka_has_too(imports: Imports) -> None:
+    oauth = "bootstrap.servers=b:1\nsecurity.protocol=sasl_ssl\nsasl.mechanism=OAUTHBEARER\n"
+    oauth += "sasl.oauthbearer.method=oidc\nsasl.oauthbearer.token.endpoint.url=https://id/\n"
+    oauth += "sasl.oauthbearer.client.credentials.client.id=me\n"
+    ran = imports.kt("profile", "import", imports.file("oauth.conf", oauth))
+    assert ran.status == ExitStatus.OK and "line 4, sasl.oauthbearer.method: no setting of Kafka's clients" in ran.err
+    unused = "bootstrap.servers=b:1\nsasl.mechanisms=PLAIN\nsasl.kerberos.keytab=/etc/k\n"
+    ran = imports.kt("profile", "import", imports.file("unused.conf", unused))
+    assert ran.status == ExitStatus.OK and "line 3, sasl.kerberos.keytab: no setting of Kafka's clients" in ran.err
+
+
 def test_nothing_is_written_by_a_dry_run(imports: Imports) -> None:
     ran = imports.kt("profile", "import", imports.file("rpk.yaml", RPK), "--dry-run")
     assert ran.status == ExitStatus.OK and ran.out.startswith("prod: planned in ")
@@ -313,6 +324,13 @@ BAD = [
      "sasl.username needs sasl.password too"),
     ("rpk.yaml", "profiles:\n" + "  - {name: a, kafka_api: {brokers: [b:1]}}\n" * 2, (), "the name 'a' twice"),
     ("kcat.conf", "enable.ssl.certificate.verification=false\nbootstrap.servers=b:1\n", (), "cannot be switched off"),
+    ("kcat.conf", "bootstrap.servers=b:1\nssl.ca.location=probe\n", (), "Remove ssl.ca.location to trust the auth"),
+    ("kcat.conf", "bootstrap.servers=b:1\nssl.ca.location=.\n", (), "ssl.ca.location: . is a directory"),
+    ("kcat.conf", "bootstrap.servers=b:1\nsecurity.protocol=sasl_ssl\nsasl.kerberos.keytab=canary\n", (),
+     "SASL GSSAPI has settings that only librdkafka knows: sasl.kerberos.keytab (line 3). Write"),
+    ("client.properties", "bootstrap.servers=b:1\nsasl.mechanisms=OAUTHBEARER\nsasl.oauthbearer.method=oidc\n"
+     "sasl.oauthbearer.client.secret=${env:canary}\n", (),
+     "knows: sasl.oauthbearer.method (line 3), sasl.oauthbearer.client.secret (line 4). Write"),
     ("config.toml", "seed_brokers = 'x", (), "config.toml: "),
     ("config.yml", "contexts: {a: {brokers: [b:1]}}\n", ("--format", "ini"), "--format must be one of properties"),
 ]  # fmt: skip

@@ -12,33 +12,11 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kafkatools.exit_status import CommandError
-from kafkatools.options.common import is_registry_setting
-from kafkatools.options.librdkafka_names import LIBRDKAFKA_NAMES, with_kafka_names
-from kafkatools.options.properties import parse_properties, read_properties
+from kafkatools.options.profile_import.properties_files import properties_source
+from kafkatools.options.profile_import.sources import Leftover, Source, problem_of
 from kafkatools.tools.declared.documents import Node, child_path, invalid, read_documents
 
 PROPERTIES, RPK, KAFKACTL, KCL = FORMATS = ("properties", "rpk", "kafkactl", "kcl")
-
-
-class Leftover(NamedTuple):
-    """A value that a profile cannot hold: its place, and why or what to do instead."""
-
-    place: str
-    reason: str
-
-
-class Source(NamedTuple):
-    """A cluster in a file of another tool. `secrets` are settings for a file that only its owner can read. `problem`:
-    why no profile can be made of it, empty if one can."""
-
-    name: str
-    bootstrap_servers: str | None
-    command_config: str | None
-    settings: Mapping[str, str]
-    secrets: Mapping[str, str]
-    leftovers: list[Leftover]
-    problem: str = ""
 
 
 class _Layout(NamedTuple):
@@ -132,7 +110,7 @@ def read_sources(path: str, file_format: str | None) -> tuple[str, list[Source],
     CommandError for an unreadable or invalid file, and for one whose format is not known."""
     suffix = os.path.splitext(path)[1].lower()
     if file_format == PROPERTIES or file_format is None and suffix not in (".yaml", ".yml", ".toml"):
-        return PROPERTIES, [_of_properties(path)], []
+        return PROPERTIES, [properties_source(path)], []
     root = next(iter(read_documents(path)), None)
     if root is None or not isinstance(root.value, dict):
         raise invalid(f"{path}: there are no clusters in this file")
@@ -174,61 +152,6 @@ def _named(section: Node) -> Iterator[tuple[str, Node]]:
             yield name.value, node
     else:
         raise section.error("this must be a list or a mapping")
-
-
-# -- properties --
-
-
-def _of_properties(path: str) -> Source:
-    path = os.path.abspath(path)
-    settings = read_properties(path)
-    lines = _lines_of_names(path)
-    brokers = next((name for name in ("bootstrap.servers", "metadata.broker.list") if settings.get(name)), "")
-    leftovers = [
-        Leftover(f"{path}, line {lines.get(name, 1)}, {name}", "no setting of Kafka's clients; it has no effect")
-        for name in settings
-        if name != "metadata.broker.list" and not _is_known(name)
-    ]
-    if not any(name == brokers or _is_known(name) for name in settings):
-        hint = "Pass --format if it is a file of another tool."
-        raise CommandError(f"{path} has no setting of Kafka's clients, so nothing was changed", hint=hint)
-    servers: str | None = settings.get(brokers, "").strip() or None
-    if servers is None or "${" in servers:
-        reason = "add bootstrap_servers to the profile, or pass --bootstrap-server"
-        leftovers.append(Leftover(path, f"there are no brokers in the file: {reason}"))
-        servers = None
-    name = os.path.splitext(os.path.basename(path))[0].lstrip(".")
-    return Source(name, servers, path, {}, {}, leftovers, _problem(settings, path))
-
-
-def _lines_of_names(path: str) -> dict[str, int]:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        numbered = list(enumerate(file, 1))
-    lines: dict[str, int] = {}
-    for number, line in numbered:
-        name = next(iter(parse_properties(line.partition("\\u")[0])), None)
-        if name is not None:
-            lines[name] = number
-    return lines
-
-
-def _is_known(name: str) -> bool:
-    from kafkatools.core.config import ADMIN, CONSUMER, PRODUCER
-
-    tables = (ADMIN, CONSUMER, PRODUCER)
-    is_setting = any(name in table or table.is_prefixed(name) for table in tables)
-    return is_setting or name in LIBRDKAFKA_NAMES or is_registry_setting(name)
-
-
-def _problem(settings: Mapping[str, str], path: str) -> str:
-    """Why clients would refuse these settings, as far as it is known without the values of references."""
-    if any("${" in value for value in settings.values()):
-        return ""
-    try:
-        with_kafka_names(settings, path)
-    except CommandError as error:
-        return str(error)
-    return ""
 
 
 # -- YAML and TOML --
@@ -295,7 +218,7 @@ def _complete(
         settings["security.protocol"] = ("SASL_" if has_login else "") + ("SSL" if has_tls else "PLAINTEXT")
     if any("${" in value for value in settings.values()):
         return f"{node.place}: a value contains ${{, which would be a reference in a profile"
-    return _problem(settings, str(node.place))
+    return problem_of(settings, str(node.place))
 
 
 def _is_enabled(leaves: Mapping[str, Node], prefix: str, layout: _Layout) -> bool:

@@ -1,0 +1,1 @@
+"""Read the configuration files of other tools, to make profiles of their clusters."""

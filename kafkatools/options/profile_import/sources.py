@@ -1,0 +1,41 @@
+"""A cluster of another tool's file, as it becomes a profile, and the checks that all formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kafkatools.exit_status import CommandError
+from kafkatools.options.librdkafka_names import with_kafka_names
+
+
+class Leftover(NamedTuple):
+    """A value that a profile cannot hold: its place, and why or what to do instead."""
+
+    place: str
+    reason: str
+
+
+class Source(NamedTuple):
+    """A cluster in a file of another tool. `secrets` are settings for a file that only its owner can read. `problem`:
+    why no profile can be made of it, empty if one can."""
+
+    name: str
+    bootstrap_servers: str | None
+    command_config: str | None
+    settings: Mapping[str, str]
+    secrets: Mapping[str, str]
+    leftovers: list[Leftover]
+    problem: str = ""
+
+
+def problem_of(settings: Mapping[str, str], path: str) -> str:
+    """Return why clients would refuse these settings and what to do, as far as it is known without the values of
+    references; empty if they would accept them."""
+    if any("${" in value for value in settings.values()):
+        return ""
+    try:
+        with_kafka_names(settings, path)
+    except CommandError as error:
+        return f"{error}. {error.hint}" if error.hint else str(error)
+    return ""
