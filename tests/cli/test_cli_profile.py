@@ -250,6 +250,21 @@ def test_a_login_of_librdkafka_with_settings_that_kafka_has_too(imports: Imports
     assert ran.status == ExitStatus.OK and "line 3, sasl.kerberos.keytab: no setting of Kafka's clients" in ran.err
 
 
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("config.toml", "seed_brokers = ['a', '::1', '[::1]', 'b:1']"),
+        ("rpk.yaml", "profiles: [{name: config, kafka_api: {brokers: [a, '::1', '[::1]', 'b:1']}}]"),
+        ("config.conf", "bootstrap.servers=a, ::1,[::1],b:1"),
+        ("config.properties", "metadata.broker.list=a,::1,[::1],b:1"),
+    ],
+)
+def test_brokers_without_a_port_get_the_default_port_of_the_tool(imports: Imports, name: str, text: str) -> None:
+    ran = imports.kt("profile", "import", imports.file(name, text), "--name", "it")
+    assert (ran.status, ran.err) == (ExitStatus.OK, "")
+    assert imports.settings("it")["bootstrap"] == "a:9092,[::1]:9092,[::1]:9092,b:1"
+
+
 def test_nothing_is_written_by_a_dry_run(imports: Imports) -> None:
     ran = imports.kt("profile", "import", imports.file("rpk.yaml", RPK), "--dry-run")
     assert ran.status == ExitStatus.OK and ran.out.startswith("prod: planned in ")
@@ -312,7 +327,17 @@ BAD = [
     ("config.yml", "contexts: {}\n", (), "there are no contexts in this file"),
     ("other.yml", "services: {a: 1}\n", (), "this is no file of rpk (profiles), kafkactl (contexts)"),
     ("config.yml", "contexts:\n  a: {brokers: {b: 1}}\n", (), "'a' was not made"),
-    ("config.yml", "contexts:\n  a: {brokers: [[1]]}\n", (), "line 2, contexts.a.brokers: this must be a text"),
+    ("config.yml", "contexts:\n  a:\n    brokers:\n    - b:1\n    - b\n", (),
+     "line 5, contexts.a.brokers[1]: 'b' is not the address of a broker. Add the port"),
+    ("config.toml", "seed_brokers = ['b', 'http://b:port']", (),
+     "config.toml, seed_brokers[1]: 'http://b:port' is not the address of a broker. An address is HOST:PORT"),
+    ("rpk.yaml", "profiles:\n  - {name: a, kafka_api: {brokers: [' ']}}\n", (), "kafka_api.brokers: there are no brok"),
+    ("client.properties", "ssl.key.password=x\nbootstrap.servers=b:1,b\n", (),
+     "line 2, bootstrap.servers: 'b' is not the address of a broker. Add the port"),
+    ("kcat.conf", "bootstrap.servers=b:0\n", (), "line 1, bootstrap.servers: 'b:0' is not the address of a broker"),
+    ("kcat.conf", "bootstrap.servers=b:1\nmetadata.broker.list=c:1\n", (),
+     "bootstrap.servers (line 1) and metadata.broker.list (line 2) contradict each other"),
+    ("config.yml", "contexts:\n  a: {brokers: [[1]]}\n", (), "line 2, contexts.a.brokers[0]: this must be a text"),
     ("config.yml", "contexts:\n  a: {brokers: [b:1], sasl: {enabled: true, username: u, password: 0123}}\n", (),
      "line 2, contexts.a.sasl.password: this must be a text or a list of texts; put it in quotes"),
     ("config.yml", "contexts:\n  a: {brokers: [b:1], sasl: {enabled: true}}\n", (), "SASL is on, but there is no user"),

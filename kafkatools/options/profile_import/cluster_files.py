@@ -13,7 +13,14 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kafkatools.options.profile_import.properties_files import properties_source
-from kafkatools.options.profile_import.sources import Leftover, Source, problem_of
+from kafkatools.options.profile_import.sources import (
+    DEFAULT_PORT,
+    Leftover,
+    Source,
+    address_problem,
+    problem_of,
+    with_port,
+)
 from kafkatools.tools.declared.documents import Node, child_path, invalid, read_documents
 
 PROPERTIES, RPK, KAFKACTL, KCL = FORMATS = ("properties", "rpk", "kafkactl", "kcl")
@@ -22,7 +29,7 @@ PROPERTIES, RPK, KAFKACTL, KCL = FORMATS = ("properties", "rpk", "kafkactl", "kc
 class _Layout(NamedTuple):
     """Where a tool keeps its values. `settings`: path below a cluster -> the setting, or "brokers".
     `tls` and `sasl`: the parents of their paths. `mechanism`: the tool's default. `has_switches`: TLS and SASL are off
-    without `enabled: true`."""
+    without `enabled: true`. `port`: the port of a broker without one; None if the tool refuses such a broker."""
 
     settings: Mapping[str, str]
     tls: str
@@ -30,6 +37,7 @@ class _Layout(NamedTuple):
     mechanism: str
     unneeded: tuple[str, ...] = ()
     has_switches: bool = False
+    port: int | None = DEFAULT_PORT
 
 
 _UNNEEDED = ("version", "current_cloud_auth_org_id", "current_cloud_auth_kind")
@@ -71,6 +79,7 @@ _LAYOUTS = {
         "PLAIN",
         ("kafkaVersion",),
         has_switches=True,
+        port=None,
     ),
     KCL: _Layout(
         {
@@ -181,20 +190,36 @@ def _cluster(name: str, node: Node, path: str, layout: _Layout) -> Source:
     off = [f"{prefix}." for prefix, on in ((layout.tls, has_tls), (layout.sasl, has_sasl)) if not on]
     settings: dict[str, str] = {}
     leftovers = []
+    servers, problem = "", f"{node.place}: there are no brokers"
     for place, leaf in leaves.items():
         setting = layout.settings.get(place)
         if place.startswith(tuple(off)) or place in (f"{layout.tls}.enabled", f"{layout.sasl}.enabled"):
             continue
-        if setting is not None and _says_something(leaf):
+        if setting == _BROKERS:
+            servers, problem = _brokers(leaf, layout)
+        elif setting is not None and _says_something(leaf):
             settings[setting] = _text(leaf)
         elif _says_something(leaf) and place.partition(".")[0] not in layout.unneeded:
             leftovers.append(_leftover(place, leaf))
-    servers = settings.pop(_BROKERS, None)
-    problem = "" if servers else f"{node.place}: there are no brokers"
     has_login = has_sasl and (layout.has_switches or any(name in settings for name in (_USER, _PASSWORD, _MECHANISM)))
     problem = problem or _complete(settings, node, path, layout, has_tls=has_tls, has_login=has_login)
     secrets = {_PASSWORD: settings.pop(_PASSWORD)} if _PASSWORD in settings else {}
-    return Source(name, servers, None, settings, secrets, leftovers, problem)
+    return Source(name, servers or None, None, settings, secrets, leftovers, problem)
+
+
+def _brokers(node: Node, layout: _Layout) -> tuple[str, str]:
+    """The brokers of a cluster, joined by commas, and why they cannot be used, empty if they can. Raises CommandError
+    for a value that is no text."""
+    parts = node.value if isinstance(node.value, list) else [node]
+    addresses = []
+    for part in parts:
+        for text in filter(None, map(str.strip, _text(part).split(","))):
+            address = text if layout.port is None else with_port(text, layout.port)
+            problem = address_problem(address)
+            if problem:
+                return "", f"{part.place}: {problem}"
+            addresses.append(address)
+    return ",".join(addresses), "" if addresses else f"{node.place}: there are no brokers"
 
 
 def _complete(

@@ -13,9 +13,18 @@ from collections.abc import Mapping
 from kafkatools.exit_status import CommandError
 from kafkatools.options.common import is_registry_setting
 from kafkatools.options.librdkafka_names import LIBRDKAFKA_NAMES
-from kafkatools.options.profile_import.sources import Leftover, Source, problem_of
+from kafkatools.options.profile_import.sources import (
+    DEFAULT_PORT,
+    Leftover,
+    Source,
+    address_problem,
+    problem_of,
+    with_port,
+)
 from kafkatools.options.properties import parse_properties, read_properties
 
+_BROKERS = ("bootstrap.servers", "metadata.broker.list")
+"""The setting with the brokers, in Kafka and in librdkafka."""
 _UNTRANSLATED = {
     "GSSAPI": ("sasl.kerberos.principal", "sasl.kerberos.keytab"),
     "OAUTHBEARER": (
@@ -36,23 +45,41 @@ def properties_source(path: str) -> Source:
     path = os.path.abspath(path)
     settings = read_properties(path)
     lines = _lines_of_names(path)
-    brokers = next((name for name in ("bootstrap.servers", "metadata.broker.list") if settings.get(name)), "")
     leftovers = [
         Leftover(f"{path}, line {lines.get(name, 1)}, {name}", "no setting of Kafka's clients; it has no effect")
         for name in settings
-        if name != "metadata.broker.list" and not _is_known(name)
+        if name not in _BROKERS and not _is_known(name)
     ]
-    if not any(name == brokers or _is_known(name) for name in settings):
+    if not any(name in _BROKERS or _is_known(name) for name in settings):
         hint = "Pass --format if it is a file of another tool."
         raise CommandError(f"{path} has no setting of Kafka's clients, so nothing was changed", hint=hint)
-    servers: str | None = settings.get(brokers, "").strip() or None
-    if servers is None or "${" in servers:
+    servers, problem = _brokers(settings, lines, path)
+    if servers is None and not problem:
         reason = "add bootstrap_servers to the profile, or pass --bootstrap-server"
         leftovers.append(Leftover(path, f"there are no brokers in the file: {reason}"))
-        servers = None
     name = os.path.splitext(os.path.basename(path))[0].lstrip(".")
-    problem = _login_problem(settings, lines, path) or problem_of(settings, path)
+    problem = problem or _login_problem(settings, lines, path) or problem_of(settings, path)
     return Source(name, servers, path, {}, {}, leftovers, problem)
+
+
+def _brokers(settings: Mapping[str, str], lines: Mapping[str, int], path: str) -> tuple[str | None, str]:
+    """The brokers of a file, None without any and for a reference, and why they cannot be used, empty if they can. Only
+    librdkafka accepts a broker without a port."""
+    present = [name for name in _BROKERS if settings.get(name, "").strip()]
+    if not present or any("${" in settings[name] for name in present):
+        return None, ""
+    if len({settings[name].strip() for name in present}) > 1:
+        places = " and ".join(f"{name} (line {lines.get(name, 1)})" for name in present)
+        return None, f"{path}: {places} contradict each other: remove one of them"
+    is_of_librdkafka = path.endswith(".conf") or any(name in (_BROKERS[1], *LIBRDKAFKA_NAMES) for name in settings)
+    addresses = []
+    for text in filter(None, map(str.strip, settings[present[0]].split(","))):
+        address = with_port(text, DEFAULT_PORT) if is_of_librdkafka else text
+        problem = address_problem(address)
+        if problem:
+            return None, f"{path}, line {lines.get(present[0], 1)}, {present[0]}: {problem}"
+        addresses.append(address)
+    return ",".join(addresses) or None, ""
 
 
 def _login_problem(settings: Mapping[str, str], lines: Mapping[str, int], path: str) -> str:

@@ -8,6 +8,9 @@ from typing import NamedTuple
 from kafkatools.exit_status import CommandError
 from kafkatools.options.librdkafka_names import with_kafka_names
 
+DEFAULT_PORT = 9092
+"""The port of a broker without one, in librdkafka and in franz-go, the client of rpk and kcl."""
+
 
 class Leftover(NamedTuple):
     """A value that a profile cannot hold: its place, and why or what to do instead."""
@@ -27,6 +30,28 @@ class Source(NamedTuple):
     secrets: Mapping[str, str]
     leftovers: list[Leftover]
     problem: str = ""
+
+
+def with_port(address: str, port: int) -> str:
+    """Return the address of a broker with this port if it has none, and with brackets around an IPv6 address."""
+    protocol, separator, host = address.rpartition("://")
+    if ":" not in host or host.endswith("]"):
+        return f"{address}:{port}"
+    if host.count(":") > 1 and "]" not in host:
+        return f"{protocol}{separator}[{host}]:{port}"
+    return address
+
+
+def address_problem(address: str) -> str:
+    """Return why this is no address of a broker and what to write; empty if it is one."""
+    from kafkatools.core.errors import ConfigError
+    from kafkatools.core.net.addresses import parse_bootstrap_servers
+
+    try:
+        parse_bootstrap_servers([address])
+    except ConfigError as error:
+        return f"'{address}' is not the address of a broker. {error.hint}"
+    return ""
 
 
 def problem_of(settings: Mapping[str, str], path: str) -> str:
