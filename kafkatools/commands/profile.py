@@ -39,7 +39,7 @@ def _import(console: Console, args: Args) -> ExitStatus:
         sources = [sources[0]._replace(name=args.name)]
     path = os.path.abspath(user_file(console.environ))
     possible = [source for source in sources if not source.problem]
-    existing = _write(args, path, possible)
+    existing = _write(console, args, path, possible)
     for source in possible:
         outcome = "planned" if args.dry_run else "replaced" if source.name in existing else "created"
         _print(console, file_format, source, path, outcome)
@@ -50,7 +50,7 @@ def _import(console: Console, args: Args) -> ExitStatus:
     return ExitStatus.OK if len(possible) == len(sources) else ExitStatus.FAILED
 
 
-def _write(args: Args, path: str, sources: list[Source]) -> set[str]:
+def _write(console: Console, args: Args, path: str, sources: list[Source]) -> set[str]:
     """Write the profiles, unless --dry-run; return the names that the file had before. Raises CommandError."""
     from kafkatools.tools import profile_file
 
@@ -71,16 +71,31 @@ def _write(args: Args, path: str, sources: list[Source]) -> set[str]:
         keys = _keys(source)
         if source.secrets:
             secrets_path = os.path.join(os.path.dirname(path), keys["command_config"])
-            if os.path.lexists(secrets_path) and not args.force:
-                raise CommandError(f"{secrets_path} exists, so nothing was changed", hint="Pass --force to replace it.")
-            secrets[secrets_path] = profile_file.properties_text(source.secrets)
+            if os.path.lexists(secrets_path):
+                _ensure_replaceable(console, secrets_path, source.name, is_forced=args.force)
+            secrets[secrets_path] = profile_file.secrets_text(source.name, source.secrets)
         table = profile_file.profile_table(source.name, keys, source.settings)
         text = profile_file.with_profile(text, source.name, table, path)
     if sources and not args.dry_run:
-        for secrets_path, content in secrets.items():
-            profile_file.write_private(secrets_path, content)
-        profile_file.write_profile_file(path, text)
+        profile_file.write_profile_files(path, text, secrets)
     return existing
+
+
+def _ensure_replaceable(console: Console, path: str, name: str, *, is_forced: bool) -> None:
+    """Refuse to replace a file that a user wrote or that another profile uses: it may hold the only copy of a
+    password."""
+    from kafkatools.options.profiles import profiles_with_file
+    from kafkatools.tools.profile_file import is_made_for
+
+    hint = "Move it to another name and change command_config where a profile names it, or pass --name."
+    if not is_made_for(path, name):
+        made = f"was not made by kt profile import for the profile '{name}'"
+        raise CommandError(f"{path} exists and {made}, so nothing was changed", hint=hint)
+    other = next((user for user in profiles_with_file(path, console.environ, os.getcwd()) if user != name), None)
+    if other is not None:
+        raise CommandError(f"{path} exists and is the command_config of '{other}', so nothing was changed", hint=hint)
+    if not is_forced:
+        raise CommandError(f"{path} exists, so nothing was changed", hint="Pass --force to replace it.")
 
 
 def _present(path: str) -> tuple[str, set[str]]:

@@ -163,6 +163,22 @@ def names_in(path: str) -> set[str]:
     return set(_read(path).get("profiles", {}))
 
 
+def profiles_with_file(file: str, environ: Mapping[str, str], directory: str) -> list[str]:
+    """Return the names of the profiles whose `command_config` is this file. Raises UsageError for an invalid file."""
+    return [
+        name
+        for path, content in _files(environ, directory).items()
+        for name, table in content.get("profiles", {}).items()
+        if isinstance(table, dict)
+        and isinstance(table.get("command_config"), str)
+        and os.path.realpath(_beside(path, table["command_config"])) == os.path.realpath(file)
+    ]
+
+
+def _beside(path: str, file: str) -> str:
+    return os.path.join(os.path.dirname(path), os.path.expanduser(file))
+
+
 def _names(files: Mapping[str, dict[str, Any]]) -> list[str]:
     return [name for content in files.values() for name in content.get("profiles", {})]
 
@@ -196,8 +212,7 @@ def _profile(name: str, path: str, table: object, environ: Mapping[str, str], is
     if "command_config" in table:
         from kafkatools.options.properties import read_properties
 
-        beside = os.path.join(os.path.dirname(path), os.path.expanduser(table["command_config"]))
-        settings.update(read_properties(beside))
+        settings.update(read_properties(_beside(path, table["command_config"])))
     plain_settings: dict[str, str] = {}
     for key, value in table.get("settings", {}).items():
         settings[key] = _setting(value, path, f"{prefix}settings.{key}", environ)

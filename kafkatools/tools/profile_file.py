@@ -7,6 +7,7 @@ refused instead of damaged. The file is replaced by a rename; a symbolic link st
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -89,6 +90,25 @@ def _ensure_same_otherwise(text: str, changed: str, name: str, table: str, path:
         )
 
 
+def secrets_text(name: str, settings: Mapping[str, str]) -> str:
+    """The text of the properties file with the secrets of a profile. Its first line says whose file it is, see
+    `is_made_for`."""
+    return f"{_made_for(name)}\n{properties_text(settings)}"
+
+
+def is_made_for(path: str, name: str) -> bool:
+    """Return whether a file has the text of `secrets_text` for this profile: then no user wrote it, and it may be
+    replaced. False for a symbolic link and for what is no file. Raises OSError."""
+    if os.path.islink(path) or not os.path.isfile(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.readline().rstrip("\n") == _made_for(name)
+
+
+def _made_for(name: str) -> str:
+    return f"# Made by kt profile import for the profile {quoted(name)}; kt profile import --force replaces this file."
+
+
 def properties_text(settings: Mapping[str, str]) -> str:
     """The text of a properties file with these values, escaped as Java does."""
     escapes = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
@@ -99,22 +119,41 @@ def properties_text(settings: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
-def write_private(path: str, text: str) -> None:
-    """Replace a file by a new one that only its owner can read. Raises OSError."""
-    _replace(path, text, _PRIVATE)
+def write_profile_files(path: str, text: str, secrets: Mapping[str, str]) -> None:
+    """Replace the files with secrets (path -> text), then the file of profiles, which names them. Only the owner can
+    read a new file; the file of profiles keeps its permissions. Raises OSError; every file is as before then."""
+    before = {place: _content(place) for place in secrets}
+    try:
+        for place, content in secrets.items():
+            _replace(place, content.encode(), _PRIVATE)
+        real = os.path.realpath(path)
+        mode = os.stat(real).st_mode & 0o777 if os.path.exists(real) else _PRIVATE
+        _replace(real, text.encode(), mode)
+    except OSError:
+        for place, old in before.items():
+            with contextlib.suppress(OSError):  # the first error is the one to report
+                _restore(place, old)
+        raise
 
 
-def write_profile_file(path: str, text: str) -> None:
-    """Replace the file of profiles with its permissions; a new one can be read by its owner only. Raises OSError."""
-    real = os.path.realpath(path)
-    mode = os.stat(real).st_mode & 0o777 if os.path.exists(real) else _PRIVATE
-    _replace(real, text, mode)
+def _content(path: str) -> bytes | None:
+    if not os.path.lexists(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read()
 
 
-def _replace(path: str, text: str, mode: int) -> None:
+def _restore(path: str, content: bytes | None) -> None:
+    if content is not None:
+        _replace(path, content, _PRIVATE)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def _replace(path: str, content: bytes, mode: int) -> None:
     os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
     with atomic_file.replacing(path, _PRIVATE) as file:
         os.fchmod(file.fileno(), mode)
-        atomic_file.write_all(file, text.encode("utf-8"))
+        atomic_file.write_all(file, content)
         os.fsync(file.fileno())
     atomic_file.sync_directory(os.path.dirname(path))

@@ -308,13 +308,41 @@ def test_a_file_that_cannot_be_changed_in_one_place_is_left_alone(imports: Impor
     assert changed == f"{text}\n[profiles.b]\n"
 
 
-def test_a_properties_file_that_is_not_of_the_profile_stays(imports: Imports) -> None:
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("profiles", ["", '[profiles.prod]\ncommand_config = "prod.properties"\n'])
+def test_a_properties_file_of_the_user_stays(imports: Imports, profiles: str, force: tuple[str, ...]) -> None:
     imports.config.parent.mkdir()
+    imports.config.write_text(profiles)
     mine = imports.config.parent / "prod.properties"
-    mine.write_text("mine=1\n")
+    mine.write_text("ssl.key.password=mine\n")
+    path = imports.file("rpk.yaml", RPK.replace("name: dev", "name: other"))
+    ran = imports.kt("profile", "import", path, *force)
+    assert ran.status == ExitStatus.FAILED
+    if force or not profiles:
+        assert f"{mine} exists and was not made by kt profile import for the profile 'prod'" in ran.err
+    assert mine.read_text() == "ssl.key.password=mine\n" and imports.config.read_text() == profiles
+
+
+def test_force_replaces_the_file_that_was_made_for_the_profile_alone(imports: Imports) -> None:
+    assert imports.kt("profile", "import", imports.file("rpk.yaml", RPK)).status == ExitStatus.OK
+    changed = imports.file("rpk.yaml", RPK.replace("alice-canary", "new-canary"))
+    assert imports.kt("profile", "import", changed, "--force").status == ExitStatus.OK
+    assert imports.settings("prod")["sasl.password"] == "new-canary"
+    before = imports.config.read_text() + '\n[profiles.copy]\ncommand_config = "../home/prod.properties"\n'
+    imports.config.write_text(before)
+    refused = imports.kt("profile", "import", imports.file("rpk.yaml", RPK), "--force")
+    assert refused.status == ExitStatus.FAILED
+    assert f"{imports.config.parent / 'prod.properties'} exists and is the command_config of 'copy'" in refused.err
+    assert imports.settings("prod")["sasl.password"] == "new-canary" and imports.config.read_text() == before
+
+
+def test_secrets_are_as_before_when_the_file_of_profiles_cannot_be_written(imports: Imports) -> None:
+    imports.file("no-directory", "")
+    imports.config.parent.mkdir()
+    imports.config.symlink_to(imports.directory / "no-directory" / "config.toml")
     ran = imports.kt("profile", "import", imports.file("rpk.yaml", RPK))
-    assert ran.status == ExitStatus.FAILED and f"{mine} exists" in ran.err
-    assert mine.read_text() == "mine=1\n" and not imports.config.exists()
+    assert ran.status == ExitStatus.FAILED and "no-directory" in ran.err
+    assert [file.name for file in imports.config.parent.iterdir()] == ["config.toml"]
 
 
 @pytest.mark.parametrize("value", [" a b ", "a\\b=c:d#!", "tab\tline\nend\r", "é€😀", "\\u0041"])
