@@ -212,8 +212,9 @@ crash: $(STAMP)
 lock: .venv-release/.installed
 	.venv-release/bin/python .ci/requirements $(ALL_EXTRAS) | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/all.txt -
 	.venv-release/bin/python .ci/requirements $(KERNEL_EXTRAS) | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o .ci/lock/kernel.txt -
-	.venv-release/bin/python .ci/requirements --only release | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -o .ci/lock/release.txt -
-	.venv-release/bin/python .ci/requirements "" | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o packaging/homebrew/requirements.txt -
+	.venv-release/bin/python .ci/requirements --only package | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o packaging/lock/package.txt -
+	.venv-release/bin/python .ci/requirements --only build | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c .ci/lock/all.txt -o packaging/lock/build.txt -
+	.venv-release/bin/python .ci/requirements --only release,build | .venv-release/bin/uv pip compile $(LOCK_FLAGS) -c packaging/lock/build.txt -o .ci/lock/release.txt -
 
 LOCK_FLAGS = --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 

@@ -1,9 +1,9 @@
 """Install each artefact of a release on its own and run the first minute of README.md with it.
 
 Rules: an installation sees a PATH with a few programs of the system, so neither a compiler nor Java, and an empty home.
-What cannot be checked on this machine is named, and is no failure. Artefacts: wheels and the source distribution with
-the oldest and the newest Python of this machine, the wheel of plain Python, kt.pyz, and the Debian package in a new
-Debian, which needs root and mmdebstrap.
+What cannot be checked on this machine is named, and is no failure. Artefacts: a wheel and kt.pyz for each Python that
+kt.pyz serves, the wheel of plain Python with the newest of them, the source distribution with the oldest, the bill of
+materials against the packages in kt.pyz, and the Debian package in a new Debian, which needs root and mmdebstrap.
 
     release_check.py DIST
 """
@@ -11,6 +11,9 @@ Debian, which needs root and mmdebstrap.
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
+import io
+import json
 import os
 import pathlib
 import re
@@ -19,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -30,13 +34,14 @@ Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 def main(dist: pathlib.Path) -> int:
     """Check all artefacts; the exit status."""
-    oldest, newest = _pythons()
+    pythons = _pythons()
     failures = []
     checks = [
-        *(("wheel", lambda python=python: _check_wheel(dist, python)) for python in (oldest, newest)),
-        ("pure wheel", lambda: _check_pip(newest, _only(dist, "*-py3-none-any.whl"), is_compiled=False)),
-        ("source distribution", lambda: _check_pip(oldest, _only(dist, "*.tar.gz"), is_compiled=False)),
-        *(("kt.pyz", lambda python=python: _check_pyz(dist / "kt.pyz", python)) for python in (oldest, newest)),
+        *(("wheel", lambda python=python: _check_wheel(dist, python)) for python in pythons),
+        ("pure wheel", lambda: _check_pip(pythons[-1], _only(dist, "*-py3-none-any.whl"), is_compiled=False)),
+        ("source distribution", lambda: _check_pip(pythons[0], _only(dist, "*.tar.gz"), is_compiled=False)),
+        *(("kt.pyz", lambda python=python: _check_pyz(dist / "kt.pyz", python)) for python in pythons),
+        ("bill of materials", lambda: _check_bill(dist / "sbom.cdx.json", dist / "kt.pyz")),
         *(("Debian package", lambda release=release: _check_deb(dist, release)) for release in _debian_releases()),
     ]
     for name, check in checks:
@@ -47,13 +52,14 @@ def main(dist: pathlib.Path) -> int:
             failures.append(name)
             outcome = f"FAILED: {error} {getattr(error, 'stderr', None) or ''}"
         print(f"{name}: {outcome} ({time.monotonic() - started:.0f} s)", flush=True)
+    print("Homebrew formula, container image: not checked, they are not made by make dist")
     return 1 if failures else 0
 
 
-def _pythons() -> tuple[str, str]:
-    found = subprocess.run(["sh", str(ROOT / ".ci" / "find-pythons")], capture_output=True, text=True, check=True)
-    oldest, *_, newest = found.stdout.split() * 2
-    return oldest, newest
+def _pythons() -> list[str]:
+    """The newest Python of each minor version on this machine, the oldest version first."""
+    command = ["sh", str(ROOT / ".ci" / "find-pythons"), "all"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
 def _only(dist: pathlib.Path, pattern: str) -> pathlib.Path:
@@ -126,6 +132,24 @@ def _check_pyz(pyz: pathlib.Path, python: str) -> str:
         return f"{_tag(python)}, {version}; README runs; topics --help {time.monotonic() - started:.2f} s"
 
 
+def _check_bill(bill: pathlib.Path, pyz: pathlib.Path) -> str:
+    """Compare the packages that the bill of materials names with those in kt.pyz."""
+    components = json.loads(bill.read_text(encoding="utf-8"))["components"]
+    named = {(_normalized(component["name"]), component["version"]) for component in components}
+    with zipfile.ZipFile(pyz) as outer, zipfile.ZipFile(io.BytesIO(outer.read("site.zip"))) as site:
+        files = [name for name in site.namelist() if name.endswith(".dist-info/METADATA")]
+        headers = [importlib.metadata.PathDistribution(zipfile.Path(site, name).parent).metadata for name in files]
+    shipped = {(_normalized(header["Name"]), header["Version"]) for header in headers}
+    assert shipped, f"{pyz} has no packages"
+    missing = sorted(shipped - named - {package for package in shipped if package[0] == "kafkatools"})
+    assert not missing, f"the bill lacks {missing}"
+    return f"names the {len(shipped)} packages of kt.pyz"
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def _runner(environment: dict[str, str], directory: pathlib.Path) -> Run:
     def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, check=True)
@@ -168,14 +192,14 @@ def _debian_releases() -> Sequence[str]:
 
 
 def _check_deb(dist: pathlib.Path, release: str) -> str:
-    packages = sorted(dist.glob("*.deb"))
-    if not packages:
+    if not any(dist.glob("*.deb")):
         return "not built (make deb), not checked"
+    package = _only(dist, "*.deb")
     with tempfile.TemporaryDirectory(prefix="kt-debian-") as directory:
         root = pathlib.Path(directory) / "root"
         make = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=python3,adduser", release, str(root)]
         subprocess.run(make, check=True, capture_output=True, text=True)
-        shutil.copy2(packages[0], root / "kafkatools.deb")
+        shutil.copy2(package, root / "kafkatools.deb")
         subprocess.run(["mount", "-t", "proc", "proc", str(root / "proc")], check=True)
         try:
             return _try_deb(root, release)

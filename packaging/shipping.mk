@@ -10,8 +10,11 @@ dist: wheels pyz sbom checksums
 wheels: .venv-release/.installed
 	packaging/wheels $(DIST)
 
-$(TREE)/pythons: $(wildcard $(DIST)/*.whl) packaging/site_tree.py
-	@[ -n "$$(ls $(DIST)/*.whl 2>/dev/null)" ] || { echo "build the wheels first: make wheels" >&2; exit 1; }
+# packaging/wheels touches it when all wheels are there.
+$(DIST)/.wheels:
+	@echo "build the wheels first: make wheels" >&2; exit 1
+
+$(TREE)/pythons: $(DIST)/.wheels packaging/site_tree.py packaging/lock/package.txt
 	$(PYTHON) packaging/site_tree.py $(DIST) $(TREE) $$(sh .ci/find-pythons all)
 
 pyz: $(TREE)/pythons
@@ -35,9 +38,10 @@ checksums:
 	cd $(DIST) && sha256sum $$(ls | grep -v SHA256SUMS) > SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 
 ENGINE ?= $(shell command -v podman || command -v docker || command -v buildah)
+# Podman and buildah keep the health check in images of Docker's format only.
 image:
-	$(ENGINE) build -f packaging/container/Containerfile -t kafkatools .
+	$(ENGINE) build $(if $(filter docker,$(notdir $(ENGINE))),,--format docker) -f packaging/container/Containerfile -t kafkatools .
 
-# Installs each artefact on its own and runs the first minute of README.md with it, with the oldest and the newest Python, without a compiler and without Java.
+# Installs each artefact on its own and runs the first minute of README.md with it, with the Pythons of this machine, without a compiler and without Java.
 release-check:
 	$(PYTHON) packaging/release_check.py $(DIST)

@@ -1,7 +1,8 @@
 """Install kafkatools and what it needs into one directory that serves several versions of Python.
 
-Rules: each Python installs its own wheels. Compiled modules have the version in their names, so the trees of all
-versions fit into one directory; everything else has to be the same in all of them.
+Rules: each Python installs its own wheels, in the versions and with the hashes of the lock file. Compiled modules have
+the version in their names, so the trees of all versions fit into one directory; everything else has to be the same in
+all of them.
 
     site_tree.py DIST TARGET PYTHON...
 """
@@ -9,11 +10,14 @@ versions fit into one directory; everything else has to be the same in all of th
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+
+LOCK = pathlib.Path(__file__).parent / "lock" / "package.txt"
 
 
 def main(dist: pathlib.Path, target: pathlib.Path, pythons: list[str]) -> None:
@@ -36,8 +40,23 @@ def _install(dist: pathlib.Path, layer: pathlib.Path, python: str) -> str:
     wheels = sorted(dist.glob(f"kafkatools-*-{tag}-{tag}-*.whl"))
     if len(wheels) != 1:
         raise SystemExit(f"{dist} has {len(wheels)} wheels for {tag}, expected one; build them with make dist")
-    pip = [python, "-m", "pip", "install", "-q", "--no-compile", "--only-binary", ":all:", "--root-user-action=ignore"]
-    subprocess.run([*pip, "--target", str(layer / "site"), str(wheels[0])], check=True)
+    requirements = layer / "requirements.txt"
+    digest = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
+    requirements.write_text(f"{LOCK.read_text()}{wheels[0].resolve()} --hash=sha256:{digest}\n")
+    pip = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-compile",
+        "--no-warn-conflicts",
+        "--only-binary",
+        ":all:",
+        "--root-user-action=ignore",
+    ]
+    subprocess.run([*pip, "--require-hashes", "--target", str(layer / "site"), "-r", str(requirements)], check=True)
+    requirements.unlink()
     _strip(layer)
     shutil.rmtree(layer / "site" / "bin")
     shutil.move(layer / "site" / "share", layer / "share")

@@ -1,4 +1,4 @@
-"""The lock files of CI pin everything that pyproject.toml requires, with hashes."""
+"""The lock files of CI and of releases pin everything that pyproject.toml requires, with hashes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ REQUIRED = {
         *(line for extra in extras for line in PROJECT["project"]["optional-dependencies"][extra]),
     ]
     for name, extras in EXTRAS.items()
-} | {"release": PROJECT["dependency-groups"]["release"]}
+} | {"release": [*PROJECT["dependency-groups"]["release"], *PROJECT["build-system"]["requires"]]}
 FILES = {name: ROOT / ".ci" / "lock" / f"{name}.txt" for name in REQUIRED}
-FILES["homebrew"] = ROOT / "packaging" / "homebrew" / "requirements.txt"
-REQUIRED["homebrew"] = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"]]
+REQUIRED |= {"package": PROJECT["project"]["dependencies"], "build": PROJECT["build-system"]["requires"]}
+FILES |= {name: ROOT / "packaging" / "lock" / f"{name}.txt" for name in ("package", "build")}
 
 
 def _is_pinned(requirement: Requirement, pinned: dict[str, list[str]]) -> bool:

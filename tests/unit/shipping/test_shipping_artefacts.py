@@ -1,12 +1,17 @@
-"""What `make` and the images build from a checkout: checksums, the version of a tag, and the number of kernels."""
+"""What `make`, the workflows and the images build from a checkout: checksums, the version of a tag, the number of
+kernels, pinned actions, the formula and the bill of materials."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import json
 import pathlib
 import re
 import subprocess
 import sys
+import types
+import zipfile
 
 import pytest
 
@@ -17,6 +22,15 @@ ROOT = pathlib.Path(__file__).parents[3]
 
 def _run(*command: str, directory: pathlib.Path) -> str:
     return subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True).stdout
+
+
+def _script(name: str) -> types.ModuleType:
+    path = ROOT / "packaging" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"packaging_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize("target", ["deb", "formula"])
@@ -65,3 +79,50 @@ def test_image_of_a_tag_has_its_version(tmp_path: pathlib.Path, name: str) -> No
 def test_figures_are_of_all_kernels() -> None:
     text = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| compiled kernels, (\w+) modules \|", text, re.MULTILINE) == [str(len(KERNELS))]
+
+
+@pytest.mark.parametrize("workflow", sorted((ROOT / ".github" / "workflows").iterdir()), ids=lambda path: path.name)
+def test_actions_are_pinned_by_commit_with_their_version(workflow: pathlib.Path) -> None:
+    actions = re.findall(r"\buses: *(.*)", workflow.read_text())
+    assert actions
+    assert [text for text in actions if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", text)] == []
+
+
+def test_a_package_without_wheels_is_refused(tmp_path: pathlib.Path) -> None:
+    command = ("make", "pyz", f"DIST={tmp_path}", f"TREE={tmp_path}/tree")
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode != 0 and "build the wheels first: make wheels" in ran.stderr
+
+
+@pytest.mark.parametrize(("engine", "is_told"), [("podman", True), ("buildah", True), ("docker", False)])
+def test_images_keep_their_health_check(engine: str, *, is_told: bool) -> None:
+    command = _run("make", "-n", "image", f"ENGINE=/usr/bin/{engine}", directory=ROOT)
+    assert ("--format docker" in command) == is_told
+
+
+@pytest.mark.parametrize(("version", "is_named"), [("1.2.0", False), ("0.1.dev7", True), ("1.2.0rc1", True)])
+def test_formula_names_only_a_version_that_homebrew_does_not_read(
+    tmp_path: pathlib.Path, version: str, *, is_named: bool
+) -> None:
+    archive = tmp_path / f"kafkatools-{version}.tar.gz"
+    archive.write_bytes(b"one")
+    script = str(ROOT / "packaging" / "homebrew" / "make_formula.py")
+    formula = _run(sys.executable, script, str(archive), f"https://a.test/releases/{archive.name}", directory=tmp_path)
+    assert (f'  version "{version}"\n' in formula) == is_named
+    assert hashlib.sha256(b"one").hexdigest() in formula and "@" not in formula.replace("python@", "")
+
+
+def test_bill_of_materials_is_compared_with_the_packages_of_the_pyz(tmp_path: pathlib.Path) -> None:
+    bill, pyz = tmp_path / "sbom.cdx.json", tmp_path / "kt.pyz"
+    with zipfile.ZipFile(tmp_path / "site.zip", "w") as site:
+        for name, version in (("python_snappy", "0.7.3"), ("kafkatools", "1.0")):
+            metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            site.writestr(f"{name}-{version}.dist-info/METADATA", metadata)
+    with zipfile.ZipFile(pyz, "w") as outer:
+        outer.write(tmp_path / "site.zip", "site.zip")
+    check = _script("release_check")._check_bill
+    bill.write_text(json.dumps({"components": [{"name": "python-snappy", "version": "0.7.3"}]}))
+    assert check(bill, pyz) == "names the 2 packages of kt.pyz"
+    bill.write_text(json.dumps({"components": [{"name": "python-snappy", "version": "0.7.2"}]}))
+    with pytest.raises(AssertionError, match=r"the bill lacks \[\('python-snappy', '0.7.3'\)\]"):
+        check(bill, pyz)
