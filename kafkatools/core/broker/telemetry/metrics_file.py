@@ -65,13 +65,14 @@ def _rotate(path: str, descriptor: int) -> None:
 
 
 def read_pushes(path: str) -> Iterator[Push]:
-    """Yield the pushes of a file, the oldest first; a line that is not complete yet ends them. Nothing without a file.
-    Raises OSError."""
+    """Yield the pushes of a file, the oldest first, without a line that is not complete yet. Nothing without a file.
+    Leaves out lines that a full disk cut off: the next push continues such a line. Raises OSError."""
     for part in (f"{path}.1", path):
         if os.path.exists(part):
             with open(part, encoding="utf-8") as file:
                 for line in file:
                     if not line.endswith("\n"):
-                        return
-                    push: Push = json.loads(line)
-                    yield push
+                        break
+                    with suppress(json.JSONDecodeError):
+                        push: Push = json.loads(line)
+                        yield push

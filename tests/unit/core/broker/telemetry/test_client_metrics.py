@@ -143,6 +143,15 @@ def test_a_file_that_a_paused_node_renames_still_gets_pushes(
     assert not path.exists()
 
 
+def test_lines_that_a_full_disk_cut_off_hide_no_other_pushes(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"time_ms": 0')
+    append_push(str(path), push(1))
+    append_push(str(path), push(2))
+    (tmp_path / "metrics.jsonl.1").write_text('{"time_ms": 0')
+    assert [each["time_ms"] for each in read_pushes(str(path))] == [2]
+
+
 def push(number: int) -> Push:
     return {
         "time_ms": number,
