@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
     from kafkatools.options.profile_import.sources import Leftover, Source
 
-_FORMATS = ("properties", "rpk", "kafkactl", "kcl")
+_FORMATS = ("properties", "kcat", "rpk", "kafkactl", "kcl")
 
 
 def _import(console: Console, args: Args) -> ExitStatus:
@@ -43,6 +43,8 @@ def _import(console: Console, args: Args) -> ExitStatus:
     for source in possible:
         outcome = "planned" if args.dry_run else "replaced" if source.name in existing else "created"
         _print(console, file_format, source, path, outcome)
+        if source.note:
+            console.note(source.note)
     _note(console, beside)
     for source in sources:
         if source.problem:

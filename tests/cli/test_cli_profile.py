@@ -250,6 +250,51 @@ def test_a_login_of_librdkafka_with_settings_that_kafka_has_too(imports: Imports
     assert ran.status == ExitStatus.OK and "line 3, sasl.kerberos.keytab: no setting of Kafka's clients" in ran.err
 
 
+KCAT = "bootstrap.servers=b:1\nsecurity.protocol=sasl_ssl\nsasl.mechanisms=PLAIN\nsasl.username=u\nsasl.password=%s\n"
+
+
+def test_values_of_kcat_that_java_reads_differently_are_copied(imports: Imports) -> None:
+    for number, (written, value) in enumerate(
+        [("ca\\tn", "ca\\tn"), ("ca\\", "ca\\"), ("ca \r", "ca"), ("\\u0zz", "\\u0zz")]
+    ):
+        ran = imports.kt("profile", "import", imports.file("kcat.conf", KCAT % written), "--name", f"p{number}")
+        assert ran.status == ExitStatus.OK and "the profile has a copy of these settings" in ran.err
+        assert imports.settings(f"p{number}")["sasl.password"] == value
+        assert stat.S_IMODE((imports.config.parent / f"p{number}.properties").stat().st_mode) == 0o600
+    plain = imports.file("plain.conf", KCAT % "canary")
+    ran = imports.kt("profile", "import", plain, "--json")
+    (row,) = map(json.loads, ran.out.splitlines())
+    assert (row["format"], row["command_config"], ran.err) == ("kcat", plain, "")
+
+
+def test_a_file_that_kcat_and_kafka_read_differently_needs_its_format(imports: Imports) -> None:
+    path = imports.file("client.properties", KCAT % "a\\\\b")
+    refused = imports.kt("profile", "import", path)
+    assert refused.status == ExitStatus.FAILED and not imports.config.exists()
+    assert f"{path}, line 5, sasl.password: kcat and Kafka's clients read this value differently" in refused.err
+    for file_format, password in (("kcat", "a\\\\b"), ("properties", "a\\b")):
+        words = ("--format", file_format, "--name", file_format)
+        assert imports.kt("profile", "import", path, *words).status == ExitStatus.OK
+        assert imports.settings(file_format)["sasl.password"] == password
+
+
+@pytest.mark.parametrize("name", ["client.properties", "kcat.conf"])
+def test_text_in_utf_16_is_named(imports: Imports, name: str) -> None:
+    path = imports.file(name, "")
+    pathlib.Path(path).write_bytes("bootstrap.servers=b:1\r\n".encode("utf-16"))
+    ran = imports.kt("profile", "import", path)
+    assert (ran.status, ran.err) == (ExitStatus.FAILED, f"{path}: the file is UTF-16 text\nSave it as UTF-8.\n")
+
+
+@pytest.mark.parametrize("name", ["client.properties", "kcat.conf"])
+def test_byte_order_mark_and_line_ends_of_windows(imports: Imports, name: str) -> None:
+    path = imports.file(name, "")
+    pathlib.Path(path).write_bytes(b"\xef\xbb\xbfbootstrap.servers=b:1\r\nclient.id=me\r\n")
+    ran = imports.kt("profile", "import", path, "--name", "it")
+    assert (ran.status, ran.err) == (ExitStatus.OK, "")
+    assert imports.settings("it")["bootstrap"] == "b:1" and imports.settings("it")["client.id"] == "me"
+
+
 @pytest.mark.parametrize(
     "name, text",
     [
@@ -384,6 +429,11 @@ BAD = [
     ("client.properties", "bootstrap.servers=b:1\nsasl.mechanisms=OAUTHBEARER\nsasl.oauthbearer.method=oidc\n"
      "sasl.oauthbearer.client.secret=${env:canary}\n", (),
      "knows: sasl.oauthbearer.method (line 3), sasl.oauthbearer.client.secret (line 4). Write"),
+    ("kcat.conf", KCAT % "${env:canary}", (), "line 5, sasl.password: kcat sends ${...} as it is"),
+    ("kcat.conf", "bootstrap.servers = b:1\n", (), "line 1: 'bootstrap.servers ' is not the name of a setting"),
+    ("config.yml", "contexts: {a: {brokers: null}}\n", (), "'a' was not made: "),
+    ("rpk.yaml", "# nothing\n", (), "rpk.yaml: the file is empty"),
+    ("config.toml", "", (), "config.toml: the file is empty"),
     ("config.toml", "seed_brokers = 'x", (), "config.toml: "),
     ("config.yml", "contexts: {a: {brokers: [b:1]}}\n", ("--format", "ini"), "--format must be one of properties"),
 ]  # fmt: skip

@@ -1,9 +1,9 @@
 """Read the clusters of other tools' files, to make profiles of them.
 
-Rules: Kafka's and librdkafka's properties files stay where they are; a profile names them as `command_config`. From
-files of YAML and TOML, brokers, TLS and SASL become settings under librdkafka's names, which profiles translate. A
-value that cannot be taken over is a Leftover with its place, never dropped silently; values that say nothing (empty,
-false, 0) and those that no client of Kafka needs are no leftovers. A profile that could not log in has a `problem`.
+Rules: from files of YAML and TOML, brokers, TLS and SASL become settings under librdkafka's names, which profiles
+translate. A value that cannot be taken over is a Leftover with its place, never dropped silently; values that say
+nothing (empty, false, 0) and those that no client of Kafka needs are no leftovers. A profile that could not log in has
+a `problem`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ from typing import NamedTuple
 from kafkatools.options.profile_import.properties_files import properties_source
 from kafkatools.options.profile_import.sources import (
     DEFAULT_PORT,
+    FORMATS,
+    KAFKACTL,
+    KCAT,
+    KCL,
+    PROPERTIES,
+    RPK,
     Leftover,
     Source,
     address_problem,
@@ -22,8 +28,6 @@ from kafkatools.options.profile_import.sources import (
     with_port,
 )
 from kafkatools.tools.declared.documents import Node, child_path, invalid, read_documents
-
-PROPERTIES, RPK, KAFKACTL, KCL = FORMATS = ("properties", "rpk", "kafkactl", "kcl")
 
 
 class _Layout(NamedTuple):
@@ -118,27 +122,30 @@ def read_sources(path: str, file_format: str | None) -> tuple[str, list[Source],
     """Return the format of a file, its clusters, and what stands beside them and cannot be taken over. Raises
     CommandError for an unreadable or invalid file, and for one whose format is not known."""
     suffix = os.path.splitext(path)[1].lower()
-    if file_format == PROPERTIES or file_format is None and suffix not in (".yaml", ".yml", ".toml"):
-        return PROPERTIES, [properties_source(path)], []
+    if file_format in (PROPERTIES, KCAT) or file_format is None and suffix not in (".yaml", ".yml", ".toml"):
+        found, source = properties_source(path, file_format)
+        return found, [source], []
     root = next(iter(read_documents(path)), None)
-    if root is None or not isinstance(root.value, dict):
+    if root is None:
+        raise invalid(f"{path}: the file is empty, so nothing was changed")
+    if not isinstance(root.value, dict):
         raise invalid(f"{path}: there are no clusters in this file")
     keys = root.value
-    found = file_format or _format(keys, suffix)
-    if found is None:
+    named = file_format or _format(keys, suffix)
+    if named is None:
         raise invalid(
             f"{path}: this is no file of rpk (profiles), kafkactl (contexts) or kcl (seed_brokers)",
             f"Name its format with --format: {', '.join(FORMATS)}.",
         )
-    if found == KCL and "profiles" not in keys:
+    if named == KCL and "profiles" not in keys:
         return KCL, [_cluster("kcl", root, path, _LAYOUTS[KCL])], []
-    section = "contexts" if found == KAFKACTL else "profiles"
+    section = "contexts" if named == KAFKACTL else "profiles"
     clusters = list(_named(keys[section])) if section in keys else []
     if not clusters:
         raise invalid(f"{path}: there are no {section} in this file")
     rest = Node({key: node for key, node in keys.items() if key not in (section, *_UNNEEDED)}, root.place)
-    sources = [_cluster(name, node, path, _LAYOUTS[found]) for name, node in clusters]
-    return found, sources, [_leftover(place, node) for place, node in _leaves(rest) if _says_something(node)]
+    sources = [_cluster(name, node, path, _LAYOUTS[named]) for name, node in clusters]
+    return named, sources, [_leftover(place, node) for place, node in _leaves(rest) if _says_something(node)]
 
 
 def _format(keys: Mapping[str, Node], suffix: str) -> str | None:
@@ -195,7 +202,7 @@ def _cluster(name: str, node: Node, path: str, layout: _Layout) -> Source:
         setting = layout.settings.get(place)
         if place.startswith(tuple(off)) or place in (f"{layout.tls}.enabled", f"{layout.sasl}.enabled"):
             continue
-        if setting == _BROKERS:
+        if setting == _BROKERS and _says_something(leaf):
             servers, problem = _brokers(leaf, layout)
         elif setting is not None and _says_something(leaf):
             settings[setting] = _text(leaf)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kafkatools.exit_status import CommandError
 from kafkatools.options.librdkafka_names import with_kafka_names
 
+PROPERTIES, KCAT, RPK, KAFKACTL, KCL = FORMATS = ("properties", "kcat", "rpk", "kafkactl", "kcl")
 DEFAULT_PORT = 9092
 """The port of a broker without one, in librdkafka and in franz-go, the client of rpk and kcl."""
 
@@ -21,7 +22,7 @@ class Leftover(NamedTuple):
 
 class Source(NamedTuple):
     """A cluster in a file of another tool. `secrets` are settings for a file that only its owner can read. `problem`:
-    why no profile can be made of it, empty if one can."""
+    why no profile can be made of it, empty if one can. `note`: what to know about its profile."""
 
     name: str
     bootstrap_servers: str | None
@@ -30,6 +31,7 @@ class Source(NamedTuple):
     secrets: Mapping[str, str]
     leftovers: list[Leftover]
     problem: str = ""
+    note: str = ""
 
 
 def with_port(address: str, port: int) -> str:
