@@ -272,6 +272,8 @@ def test_a_file_that_kcat_and_kafka_read_differently_needs_its_format(imports: I
     refused = imports.kt("profile", "import", path)
     assert refused.status == ExitStatus.FAILED and not imports.config.exists()
     assert f"{path}, line 5, sasl.password: kcat and Kafka's clients read this value differently" in refused.err
+    harmless = imports.file("harmless.properties", KCAT.replace("b:1", "b:1 ") % "canary")
+    assert imports.kt("profile", "import", harmless).status == ExitStatus.OK
     for file_format, password in (("kcat", "a\\\\b"), ("properties", "a\\b")):
         words = ("--format", file_format, "--name", file_format)
         assert imports.kt("profile", "import", path, *words).status == ExitStatus.OK

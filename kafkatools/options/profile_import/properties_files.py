@@ -115,7 +115,8 @@ def _ensure_unambiguous(settings: Mapping[str, str], data: bytes, path: str) -> 
         conf = parse_kcat_conf(data, path)
     except CommandError:
         return  # kcat cannot read the file
-    name = next((name for name, value in conf.settings.items() if settings.get(name) != value), None)
+    differing = (name for name, value in conf.settings.items() if settings.get(name) != value)
+    name = next((name for name in differing if name not in _BROKERS), None)  # blanks around brokers do not count
     if name is not None:
         raise CommandError(
             f"{path}, line {conf.lines[name]}, {name}: kcat and Kafka's clients read this value differently",
