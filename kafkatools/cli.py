@@ -52,6 +52,7 @@ _HINTS = {
     "NOT_KAFKA": "Is this the port of a broker's plaintext listener?",
 }
 """Advice by the name of an error."""
+_TRACE_HINT = "Set KT_DEBUG=1 to see where."
 
 
 def main(arguments: Sequence[str], console: Console) -> ExitStatus:
@@ -161,22 +162,38 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, op
             ensure_confirmed(console, command, args, args.profile, options.confirm)
         if part.run is None:
             raise UsageError(f"kt {part.name} needs a subcommand")
-        return _checked_status(command, part.run(console, args))
+        return part.run(console, args) if not command.distribution else _run_of_plugin(command, part.run, console, args)
     except (BrokenPipeError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # the boundary of the program: any other exception becomes one line
-        if isinstance(error, SystemExit) and not command.distribution:
-            raise
+    except Exception as error:  # noqa: BLE001 - the boundary of the program: any other exception becomes one line
         page = f"{command.name} {subcommand.name}" if subcommand else command.name
         return _report(command, page, error, console, args)
 
 
-def _checked_status(command: Command, status: object) -> ExitStatus:
-    """Return the result of a command. Raises TypeError if a plugin returned something else: None would exit with 0."""
+def _run_of_plugin(
+    command: Command, run: Callable[[Console, Args], ExitStatus], console: Console, args: Args
+) -> ExitStatus:
+    """Run the command of a plugin. Raises CommandError with the plugin's name for an OSError, which does not name it,
+    for SystemExit, and for a result that is no exit status: None would end the process with status 0."""
+    try:
+        status: object = run(console, args)
+    except BrokenPipeError:
+        raise
+    except (OSError, SystemExit) as error:
+        raise CommandError(_failure_of_plugin(command, error), hint=_TRACE_HINT, kind="INTERNAL") from error
     if isinstance(status, ExitStatus):
         return status
     returned = "None" if status is None else f"a value of type {type(status).__name__}"
-    raise TypeError(f"{command.name}: run returned {returned}, not an ExitStatus")
+    wrong_type = TypeError(f"run returned {returned}, not an ExitStatus")
+    raise CommandError(_failure_of_plugin(command, wrong_type), hint=_TRACE_HINT, kind="INTERNAL")
+
+
+def _failure_of_plugin(command: Command, error: BaseException) -> str:
+    from kafkatools.commands import PLUGIN_GROUP
+    from kafkatools.core.entry_points import find
+
+    point = find(PLUGIN_GROUP, command.name) or command.distribution
+    return f"{point} failed: {type(error).__name__}: {describe(error)}"
 
 
 def _quiet_logs(console: Console) -> None:
@@ -240,9 +257,7 @@ def describe(error: BaseException) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _report(
-    command: Command, page: str, error: Exception | SystemExit, console: Console, args: Args | None
-) -> ExitStatus:
+def _report(command: Command, page: str, error: Exception, console: Console, args: Args | None) -> ExitStatus:
     """Print the error line and one line of advice for an exception (with --json one object), and return the exit
     status. `page`: the command, with its subcommand, whose help a usage error names. `args`: None when the command line
     could not be parsed."""
@@ -253,7 +268,7 @@ def _report(
     return status
 
 
-def _show_trace(error: Exception | SystemExit, console: Console) -> None:
+def _show_trace(error: Exception, console: Console) -> None:
     """Print the stack trace of an exception. Messages in it may be foreign text, so their control characters are
     escaped."""
     import traceback
@@ -282,7 +297,7 @@ def _complain(console: Console, kind: str, message: str, hint: str, status: Exit
         console.error(advice)
 
 
-def _judge(command: Command, error: Exception | SystemExit, args: Args | None) -> tuple[str, str, str, ExitStatus]:
+def _judge(command: Command, error: Exception, args: Args | None) -> tuple[str, str, str, ExitStatus]:
     """Classify an exception: (kind for JSON, message, hint, exit status)."""
     from kafkatools.core.errors import ConfigError, KafkaError
 
@@ -298,24 +313,18 @@ def _judge(command: Command, error: Exception | SystemExit, args: Args | None) -
 
         hint = _HINTS.get(error.name) or endpoint_hint(args, error)
         return error.name, command.error_prefix + str(error), hint, ExitStatus.FAILED
-    if isinstance(error, OSError) and not command.distribution:
+    if isinstance(error, OSError):
         return "SYSTEM", command.error_prefix + describe(error), "", ExitStatus.FAILED
     not_utf8 = _not_utf8(error, args)
     if not_utf8:
         return "USAGE", command.error_prefix + not_utf8, "", ExitStatus.USAGE
-    subject = _failed_plugin(command) if command.distribution else "internal error"
-    message = f"{command.error_prefix}{subject}: {type(error).__name__}: {describe(error)}"
-    return "INTERNAL", message, "Set KT_DEBUG=1 to see where.", ExitStatus.FAILED
+    message = f"internal error: {type(error).__name__}: {describe(error)}"
+    if command.distribution:
+        message = _failure_of_plugin(command, error)
+    return "INTERNAL", command.error_prefix + message, _TRACE_HINT, ExitStatus.FAILED
 
 
-def _failed_plugin(command: Command) -> str:
-    from kafkatools.commands import PLUGIN_GROUP
-    from kafkatools.core.entry_points import find
-
-    return f"{find(PLUGIN_GROUP, command.name) or command.distribution} failed"
-
-
-def _not_utf8(error: BaseException, args: Args | None) -> str:
+def _not_utf8(error: Exception, args: Args | None) -> str:
     """The error for a value of the command line with a byte that Python decoded by surrogateescape. Names the option,
     not its value, which may be a password. Empty for other errors, as for a file's name that is not UTF-8."""
     if args is None or not isinstance(error, UnicodeEncodeError):

@@ -214,10 +214,11 @@ def test_a_command_with_a_wrong_field_is_a_broken_plugin(installed: Installed, e
         ("fail", "ValueError: oops"),
         ("leave", "SystemExit: 7"),
         ("lambda *arguments: open('/nowhere')", "FileNotFoundError: /nowhere: No such file or directory"),
-        ("give(None)", "TypeError: bad: run returned None, not an ExitStatus"),
-        ("give(1)", "TypeError: bad: run returned a value of type int, not an ExitStatus"),
+        ("give(None)", "TypeError: run returned None, not an ExitStatus"),
+        ("lambda *arguments: eval('1 / 0')", "ZeroDivisionError: division by zero"),
+        ("give(1)", "TypeError: run returned a value of type int, not an ExitStatus"),
     ],
-    ids=("raises", "exits", "file", "none", "int"),
+    ids=("raises", "exits", "file", "none", "arithmetic", "int"),
 )
 def test_a_command_that_fails_names_the_plugin(installed: Installed, run: str, reason: str) -> None:
     installed("commands", f'Command("bad", "Fail.", run={run}, needs_arguments=False)')
@@ -259,3 +260,10 @@ def test_a_formatter_that_fails_is_one_line_without_a_traceback(installed: Insta
         lines = [line for line in ran.err.splitlines() if not line.startswith("Processed a total of ")]
         assert (ran.status, ran.out, len(lines)) == (ExitStatus.FAILED, "", 1), ran.err
         assert lines[0].startswith("plugin bad of acme-tools 1.0 (kafkatools.formatters: ")
+
+
+def test_the_type_of_an_option_that_fails_names_the_plugin(installed: Installed) -> None:
+    installed("commands", 'Command("bad", "x", (Option("--n", "y", value="N", type=lambda text: {}[text]),), run=fail)')
+    ran = run_kt("bad", "--n", "1")
+    assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
+    assert ran.err.startswith("plugin bad of acme-tools 1.0 (") and "failed: KeyError: '1'\n" in ran.err
