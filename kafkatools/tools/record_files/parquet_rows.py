@@ -20,6 +20,8 @@ def read_parquet(topic: str, name: str, file: BinaryIO) -> Rows:
     try:
         parquet = pq.ParquetFile(file)
         check_columns(name, parquet.schema_arrow.names)
+        if len(set(parquet.schema_arrow.names)) < len(parquet.schema_arrow.names):
+            raise MalformedLine(f"{name} has two columns with the same name")
         columns = [column for column in parquet.schema_arrow.names if column not in _IGNORED]
         for batch in parquet.iter_batches(_ROWS, columns=columns):
             rows = {column: _values(name, column, batch.column(column)) for column in columns}
@@ -40,5 +42,8 @@ def _values(name: str, column: str, array: pa.Array) -> list[Any]:
             raise MalformedLine(
                 f"{name}, {column}: a time has a fraction of a millisecond, which Kafka does not keep"
             ) from None
-    values: list[Any] = array.to_pylist()
+    try:
+        values: list[Any] = array.to_pylist()
+    except UnicodeDecodeError as error:  # text of programs that do not check it
+        raise MalformedLine(f"{name}, {column}: a text is not UTF-8: {error}; write the column as binary") from None
     return values

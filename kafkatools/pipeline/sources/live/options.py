@@ -172,7 +172,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOpt
         max_offsets_per_trigger=largest,
         min_offsets_per_trigger=smallest,
         max_trigger_delay_ms=values.duration_ms("maxTriggerDelay", 900_000),
-        poll_timeout_ms=values.number("kafkaConsumer.pollTimeoutMs") or 120_000,
+        poll_timeout_ms=values.duration_ms("kafkaConsumer.pollTimeoutMs", 120_000, minimum=1),
         fetch_retries=_fetch_retries(values),
         retry_interval_ms=values.duration_ms("fetchOffset.retryIntervalMs", 1000),
         report_path=values.text("reportPath"),
@@ -313,16 +313,19 @@ class OptionReader:
             raise PipelineError(f"{name} must be an integer {limit}, not {text!r}")
         return number
 
-    def duration_ms(self, name: str, default: int) -> int:
+    def duration_ms(self, name: str, default: int, minimum: int = 0) -> int:
         """Return a duration such as 500ms, 30s or 15m in milliseconds, `default` if not set; a plain number is
-        milliseconds. Raises PipelineError for other text."""
+        milliseconds. Raises PipelineError for other text, and for less than `minimum` milliseconds."""
         text = self.text(name)
         if text is None:
             return default
         match = re.fullmatch(r"([0-9]+)\s*([a-z]*)", text.lower())
         if match is None or match[2] not in _TIME_UNITS:
             raise PipelineError(f"{name} must be a duration such as 500ms, 30s or 15m, not {text!r}")
-        return int(int(match[1]) * _TIME_UNITS[match[2]])
+        duration = int(int(match[1]) * _TIME_UNITS[match[2]])
+        if duration < minimum:
+            raise PipelineError(f"{name} must be at least {minimum} ms, not {text!r}")
+        return duration
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
         """Return an option with one of several values, in lower case; the first one if not set. Raises PipelineError

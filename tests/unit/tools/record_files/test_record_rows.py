@@ -94,6 +94,12 @@ def parquet(**columns: Any) -> bytes:
     return out.getvalue()
 
 
+def parquet_with_two_values() -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays([pa.array([b"a"]), pa.array([b"b"])], ["value", "value"]), out)
+    return out.getvalue()
+
+
 def avro(fields: list[tuple[str, Any]], *rows: Any, name: str = "R") -> bytes:
     out = io.BytesIO()
     schema = {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in fields]}
@@ -168,6 +174,8 @@ def test_csv_of_other_systems() -> None:
         (read_parquet, parquet(value=[b"v"], headers=[["h"]]), "file, row 1, headers: 'h' is not a header"),
         (read_parquet, parquet(value=[b"v"], timestamp=pa.array([MOMENT_MS * 1000 + 1], pa.timestamp("us"))),
          "file, timestamp: a time has a fraction of a millisecond"),
+        (read_parquet, parquet(value=pa.array([b"\xff"]).view(pa.string())), "file, value: a text is not UTF-8: "),
+        (read_parquet, parquet_with_two_values(), "file has two columns with the same name"),
         (read_avro, b"", "file cannot be read as Avro at its beginning"),
         (read_avro, b"Obj\x01garbage", "file cannot be read as Avro at its beginning"),
         (read_avro, avro([("value", "bytes")], {"value": b"v"})[:-18], "file cannot be read as Avro"),

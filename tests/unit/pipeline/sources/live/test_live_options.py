@@ -110,6 +110,7 @@ def test_a_setting_that_nobody_knows_is_warned_about(caplog: pytest.LogCaptureFi
         ({"subscribe": "t", "maxRecordsPerPartition": "1e6"}, "maxRecordsPerPartition must be an integer"),
         ({"subscribe": "t", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) is"),
         ({"subscribe": "t", "maxTriggerDelay": "soon"}, "maxTriggerDelay must be a duration such as"),
+        ({"subscribe": "t", "kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs must be at least 1 ms"),
         ({"subscribe": "t", "kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset cannot be set"),
         ({"subscribe": "t", "kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit cannot be set"),
         ({"subscribe": "t", "kafka.key.deserializer": "x"}, "kafka.key.deserializer cannot be set"),
@@ -124,6 +125,14 @@ def test_what_is_wrong_is_said_in_one_line_that_names_the_option(given: dict[str
         read_options({**SERVERS, "strictOptions": "true", **given}, is_streaming=False)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_durations_have_units_or_are_milliseconds() -> None:
+    names = ("kafkaConsumer.pollTimeoutMs", "fetchOffset.retryIntervalMs", "maxTriggerDelay")
+    texts = dict(zip(names, ("90s", "250", "2m"), strict=True))
+    options = read_options({**SERVERS, "subscribe": "t", **texts}, is_streaming=True)
+    assert options.poll_timeout_ms == 90_000
+    assert (options.retry_interval_ms, options.max_trigger_delay_ms) == (250, 120_000)
 
 
 def test_brokers_are_needed() -> None:
