@@ -24,7 +24,7 @@ from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options.args import Args
 from kafkatools.options.indirect_settings import indirect_settings
 from kafkatools.options.parser import parse
-from kafkatools.options.profiles import ensure_confirmed, profile_for
+from kafkatools.options.profiles import ensure_confirmed, profile_for, target_profile_for
 from kafkatools.options.table import Command, all_options
 from kafkatools.version import KAFKA_VERSION, __version__
 
@@ -158,8 +158,8 @@ def run_command(command: Command, arguments: Sequence[str], console: Console, op
         _quiet_logs(console)
         args.indirect = indirect_settings(console)
         args.profile = profile_for(args, options.profile, console.environ)
-        if args.profile is not None:
-            ensure_confirmed(console, command, args, args.profile, options.confirm)
+        args.target_profile = target_profile_for(args, console.environ)
+        ensure_confirmed(console, command, args, options.confirm)
         if part.run is None:
             raise UsageError(f"kt {part.name} needs a subcommand")
         return part.run(console, args) if not command.distribution else _run_of_plugin(command, part.run, console, args)

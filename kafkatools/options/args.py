@@ -13,11 +13,12 @@ class Args:
     """The parsed values of one command line, as attributes such as `bootstrap_server`. An option that is not given has
     its default: an empty list if repeatable, False if it takes no value. A subcommand also has the options before it. A
     name that is no option of the command raises AttributeError. `profile` is the cluster of `kt --profile`, if any,
-    and `indirect` resolves references in settings of files."""
+    `target_profile` that of --to-profile, and `indirect` resolves references in settings of files."""
 
     def __init__(self, command: Command) -> None:
         self.command = command
         self.profile: Profile | None = None
+        self.target_profile: Profile | None = None
         self.indirect = IndirectSettings({})
         self.operands: list[str] = []
         self.is_positional = False

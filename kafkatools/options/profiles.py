@@ -94,11 +94,28 @@ def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -
     return None if profile is None or (profile.is_default and names_brokers) else profile
 
 
-def ensure_confirmed(console: Asking, command: Command, args: Args, profile: Profile, confirmed: str | None) -> None:
-    """Before a destructive command on a protected cluster, prompt for the cluster's name unless --confirm (`confirmed`)
-    gives it. Does nothing for other commands and clusters. Raises UsageError for a wrong --confirm or without a
+def target_profile_for(args: Args, environ: Mapping[str, str]) -> Profile | None:
+    """Return the profile of --to-profile, None without this option. Raises what `find_profile` raises."""
+    name: str | None = getattr(args, "to_profile", None)
+    return None if name is None else find_profile(name, environ, os.getcwd())
+
+
+def changed_profile(args: Args) -> Profile | None:
+    """Return the profile of the cluster that the command changes: of the target cluster if the command line names one,
+    else of the only cluster. None if that cluster has no profile."""
+    if args.target_profile is not None or getattr(args, "to_bootstrap_server", None) is not None:
+        return args.target_profile
+    return args.profile
+
+
+def ensure_confirmed(console: Asking, command: Command, args: Args, confirmed: str | None) -> None:
+    """Before a destructive command changes a protected cluster, prompt for its name unless --confirm (`confirmed`) is
+    that name. Does nothing for other commands and clusters. Raises UsageError for a wrong --confirm or without a
     terminal, CommandError for a wrong answer; nothing has been changed then."""
-    if not profile.is_protected or not is_destructive(command, args) or confirmed == profile.cluster:
+    profile = changed_profile(args)
+    if profile is None or not profile.is_protected or not is_destructive(command, args):
+        return
+    if confirmed == profile.cluster:
         return
     refusal = f"The profile '{profile.name}' is protected"
     if confirmed is not None:

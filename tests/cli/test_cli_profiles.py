@@ -145,6 +145,37 @@ def test_what_destroys_nothing_is_not_asked_about(config: pathlib.Path) -> None:
     assert "protected" not in planned.err
 
 
+MIGRATE = ("migrate", "--through", "moved", "--topic", "none-such", "--rename", "none-such=other", "--cut")
+
+
+@pytest.mark.parametrize("command", [("copy", "none-such", "other"), MIGRATE])
+def test_a_protected_target_cluster_asks_for_its_name(config: pathlib.Path, command: tuple[str, ...]) -> None:
+    refused = kt(config, "--profile", "dev", *command, "--to-profile", "prod")
+    assert refused.status is ExitStatus.USAGE
+    assert refused.err.startswith("The profile 'prod' is protected, and there is no terminal to prompt on\n")
+    for options in (("--profile", "dev", "--confirm", "payments"), ("--profile", "dev")):
+        dry_run = () if "--confirm" in options else ("--dry-run",)
+        assert "protected" not in kt(config, *options, *command, "--to-profile", "prod", *dry_run).err
+
+
+@pytest.mark.parametrize("command", [("copy", "none-such", "other"), MIGRATE])
+@pytest.mark.parametrize("is_profile", [True, False])
+def test_a_protected_source_cluster_does_not_ask(
+    config: pathlib.Path, bootstrap: str, command: tuple[str, ...], is_profile: bool
+) -> None:
+    target = ("--to-profile", "dev") if is_profile else ("--to-bootstrap-server", bootstrap)
+    assert "protected" not in kt(config, "--profile", "prod", *command, *target).err
+
+
+@pytest.mark.parametrize("command", [("copy", "a", "b"), ("replay", "topic:a"), ("pipeline", "replay", "topic:a")])
+def test_sending_records_to_a_protected_cluster_asks_for_its_name(
+    config: pathlib.Path, command: tuple[str, ...]
+) -> None:
+    refused = kt(config, "--profile", "prod", *command)
+    assert refused.status is ExitStatus.USAGE
+    assert refused.err.startswith("The profile 'prod' is protected, and there is no terminal to prompt on\n")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, rules
+from kafkatools.options import ALWAYS, BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, rules
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -81,6 +81,7 @@ COMMAND = Command(
         rules.Requirement(("to-bootstrap-server",), when=("to-command-config",)),
         rules.Requirement(("create",), when=("replication-factor",)),
     ),
+    destructive=ALWAYS,
     examples=(
         "kt copy orders orders-backup --create",
         "kt copy orders orders --to-bootstrap-server new:9092 --create",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from kafkatools.console import Console
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import TOPIC_CONFIG
@@ -12,7 +10,6 @@ from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args, client_settings
 from kafkatools.options.common import properties_file
 from kafkatools.options.connection import Connection
-from kafkatools.options.profiles import find_profile
 from kafkatools.tools.copying.client_cluster import ClientCluster, topic_configs
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
@@ -30,7 +27,7 @@ def clusters_of(console: Console, args: Args) -> tuple[ClientCluster, ClientClus
         return source, target, Connection(target.bootstrap, None, args.to_command_config)
     if args.to_profile is None:
         return source, source, Connection(source.bootstrap, args.profile, args.command_config)
-    profile = find_profile(args.to_profile, console.environ, os.getcwd())
+    profile = args.target_profile
     if profile is None or profile.bootstrap_servers is None:
         raise UsageError(f"The profile '{args.to_profile}' has no bootstrap_servers")
     target = ClientCluster(profile.bootstrap_servers, args.indirect.of_profile(profile), _CLIENT_ID)

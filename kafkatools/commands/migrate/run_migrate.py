@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 
 from kafkatools.commands.migrate.clusters import Clusters, migrated_names
@@ -17,7 +16,6 @@ from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args, client_settings
 from kafkatools.options.common import properties_file
 from kafkatools.options.connection import Connection, noting_changes_through
-from kafkatools.options.profiles import find_profile
 from kafkatools.output import counted
 from kafkatools.tools.backup.access_restore import KINDS, check_access, restore_access
 from kafkatools.tools.backup.backup_run import BackupOptions, BackupRun
@@ -90,7 +88,7 @@ def _target(console: Console, args: Args) -> tuple[ClientCluster, Connection]:
         settings = properties_file(args, "to_command_config")
         connection = Connection(args.to_bootstrap_server, None, args.to_command_config)
         return ClientCluster(connection.servers, settings, _CLIENT_ID), connection
-    profile = find_profile(args.to_profile, console.environ, os.getcwd())
+    profile = args.target_profile
     if profile is None or profile.bootstrap_servers is None:
         raise UsageError(f"The profile '{args.to_profile}' has no bootstrap_servers")
     connection = Connection(profile.bootstrap_servers, profile, None)

@@ -12,7 +12,17 @@ from importlib import import_module
 
 from kafkatools.console import Console
 from kafkatools.exit_status import ExitStatus
-from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int, java_long, under
+from kafkatools.options import (
+    ALWAYS,
+    BOOTSTRAP_SERVER,
+    Args,
+    Command,
+    Option,
+    command_config,
+    java_int,
+    java_long,
+    under,
+)
 from kafkatools.options.quantities import byte_count, milliseconds
 
 _MASTER = Option(
@@ -401,6 +411,7 @@ REPLAY = Command(
     ),
     run=_job("replay"),
     operand="SOURCE",
+    destructive=ALWAYS,
     examples=(
         "kt pipeline replay topic:orders.DLT --dry-run",
         "kt pipeline replay topic:orders.DLT --where \"CAST(value AS STRING) LIKE '%timeout%'\" --rate 100",
@@ -511,6 +522,7 @@ COMMAND = Command(
     "pipeline",
     "Run records from topics or log files through Spark SQL into any sink.",
     subcommands=SUBCOMMANDS,
+    destructive=("replay",),
     examples=(
         'kt pipeline run --from topic:orders --value json --to console: --sql "SELECT value.* FROM input"',
         "kt pipeline run --from log:/var/lib/kafka/data --to parquet:out --manifest out.json",
