@@ -147,6 +147,13 @@ USES: dict[str, Callable[[PluginStore], object]] = {
 ALL = tuple(USES)
 
 
+def test_a_serializer_that_fails_names_value_and_topic(installed: Installed) -> None:
+    name = installed("deserializers", "SerializerPlugin(fail)")
+    serialize = serializer_for("value.serializer", "bad")
+    with pytest.raises(SerializationError, match=f"^Can't serialize 1 for topic t: {name} failed: ValueError: oops$"):
+        serialize("t", 1)
+
+
 @pytest.mark.parametrize(
     ("result", "uses", "reason"),
     [

@@ -111,7 +111,7 @@ def _of_plugin(name: str) -> Serializer | None:
     """Return a plugin's serializer, None without one. What it raises, and results other than bytes or None, become
     SerializationError. Raises PluginError."""
     from kafkatools.core.entry_points import find_object
-    from kafkatools.core.plugin_calls import PluginCalls
+    from kafkatools.core.plugin_calls import PluginCalls, failure
 
     found = find_object(PLUGIN_GROUP, name, SerializerPlugin)
     if found is None:
@@ -122,7 +122,10 @@ def _of_plugin(name: str) -> Serializer | None:
     def serialize(topic: str, value: object) -> bytes | None:
         if value is None:
             return None
-        data: object = calls.call(plugin.serialize, topic, value)
+        try:
+            data: object = plugin.serialize(topic, value)
+        except (Exception, SystemExit) as error:  # as PluginCalls.call, with the value and its topic
+            raise SerializationError(f"Can't serialize {value!r} for topic {topic}: {failure(point, error)}") from error
         if data is not None and not isinstance(data, bytes | bytearray | memoryview):
             raise calls.wrong("serialize", data, "bytes or None")
         return serialize_bytes(topic, data)
