@@ -124,11 +124,19 @@ def _values(args: Args) -> PipelineValues:
 
 
 def _with_credentials(args: Args, values: PipelineValues) -> PipelineValues:
-    """Add user and password of the schema registry from --command-config or the profile, if its URL has none."""
-    url = values.get("schema-registry")
-    if url:
-        values["schema-registry"] = with_registry_credentials(args, url)
+    """Add user and password of each schema registry from the file of command-config or the profile, if its URL has
+    none."""
+    for table in (values, *values.get("sources", {}).values()):
+        if url := table.get("schema-registry"):
+            table["schema-registry"] = with_registry_credentials(args, url, _config_file(args, values, table))
     return values
+
+
+def _config_file(args: Args, values: PipelineValues, table: PipelineValues) -> str | None:
+    """Return the properties file of a source: its own, else that of the command line, else that of the pipeline
+    file."""
+    own: str | None = table.get("command-config") if table is not values else None
+    return own or args.command_config or values.get("command-config")
 
 
 def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str, Cluster | None]:
@@ -164,10 +172,10 @@ def _cluster(console: Console, args: Args, values: PipelineValues, table: Pipeli
     servers: str | None = table.get("bootstrap-server") if table is not values else None
     if servers is None and not args.has_option("bootstrap-server"):
         servers = values.get("bootstrap-server")
+    file = _config_file(args, values, table)
     if servers is not None:
-        file = table.get("command-config") or values.get("command-config")
         return other_cluster(console, args, servers, file, *topics)
-    return cluster_of(console, args, *topics)
+    return cluster_of(console, args, *topics, config_file=file)
 
 
 def _report(console: Console, pipeline: Pipeline, result: RunResult) -> ExitStatus:

@@ -13,7 +13,7 @@ from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.config import ADMIN, CONSUMER, PRODUCER
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options import Args, client_settings, property_pairs, read_properties
-from kafkatools.options.common import is_registry_setting
+from kafkatools.options.common import is_registry_setting, profile_settings
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.executors import is_local_master
 from kafkatools.pipeline.run.session import (
@@ -148,19 +148,29 @@ def cancel_jobs(spark: SparkSession) -> None:
         spark.sparkContext.cancelAllJobs()
 
 
-def cluster_of(console: Console, args: Args, *topics: str) -> Cluster:
+def cluster_of(console: Console, args: Args, *topics: str, config_file: str | None = None) -> Cluster:
     """Return the cluster of --bootstrap-server, the profile or the sandbox, after a check that it has these topics.
 
-    The check runs before Spark starts. Raises KafkaError or CommandError.
+    `config_file` replaces the file of --command-config. The check runs before Spark starts. Raises KafkaError or
+    CommandError.
     """
-    cluster = Cluster(console.connect(args), _of_kafka(client_settings(args)))
+    cluster = Cluster(console.connect(args), _of_kafka(_settings(args, config_file)))
     ensure_reached(console, cluster, topics)
     return cluster
 
 
-def with_registry_credentials(args: Args, url: str) -> str:
-    """Return the URL of a schema registry with user and password of --command-config or the profile, if it has none."""
-    user_info = None if "@" in url else client_settings(args).get(REGISTRY_USER)
+def _settings(args: Args, config_file: str | None) -> dict[str, str]:
+    """Return the profile's client settings, overridden by those of `config_file`; None: the file of
+    --command-config."""
+    if config_file is None or config_file == args.command_config:
+        return client_settings(args)
+    return profile_settings(args) | args.indirect.resolved(read_properties(config_file), config_file)
+
+
+def with_registry_credentials(args: Args, url: str, config_file: str | None = None) -> str:
+    """Return the URL of a schema registry with user and password of --command-config, which `config_file` replaces, or
+    of the profile, if it has none."""
+    user_info = None if "@" in url else _settings(args, config_file).get(REGISTRY_USER)
     if not user_info:
         return url
     from urllib.parse import quote
