@@ -305,6 +305,26 @@ def test_secrets_are_in_no_entry(kt: Kt, home: pathlib.Path) -> None:
     assert _newest(kt)["reasons"] == ["brokers do not reveal passwords"]
 
 
+@pytest.mark.parametrize("start", ["--add-config=", "--add-config ", "-add-config=", "-add-config "])
+@pytest.mark.parametrize("first", ["", "log.cleaner.backoff.ms=20000,"])
+def test_a_private_key_is_in_no_entry(kt: Kt, home: pathlib.Path, start: str, first: str) -> None:
+    words = f"{start}{first}listener.name.x.ssl.keystore.key=Sesame-open-7".split(" ")
+    kt("configs", "--alter", "--broker", "1", *words)
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if b"Sesame" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("start", ["--hmac ", "-hmac ", "--hmac=", "-hmac="])
+def test_an_hmac_is_in_no_entry(kt: Kt, home: pathlib.Path, tmp_path: pathlib.Path, start: str) -> None:
+    (tmp_path / "client.properties").write_text("client.id=here\n")
+    words = ("--expire", *f"{start}U2VzYW1l".split(" "), "--command-config", "client.properties")
+    kt("delegation-tokens", *words, "--expiry-time-period", "-1", status=ExitStatus.FAILED)
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if b"U2VzYW1l" in path.read_bytes()]
+
+
 def test_entries_are_private_and_dry_runs_leave_none(kt: Kt, home: pathlib.Path) -> None:
     topic = "unmade"
     kt("topics", "--create", "--topic", topic, "--dry-run")

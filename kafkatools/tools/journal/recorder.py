@@ -16,16 +16,15 @@ from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.errors import ConnectionFailed, KafkaError, NoBrokersAvailable, Timeout
 from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import NEVER
-from kafkatools.core.secrets import HIDDEN, holds_secret, is_secret_name, redacted_line
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.journal.entries import FAILED, UNKNOWN, Change, Noted, Outcome, Run, change_row
 from kafkatools.tools.journal.files import JournalFiles
+from kafkatools.tools.journal.masking import masked
 from kafkatools.tools.journal.requests import APIS, Api, Reading
 from kafkatools.version import __version__
 
 MAX_CHANGES = 100_000
 """The changes that one entry holds; further ones are counted."""
-_SECRET_OPTIONS = ("--hmac",)
 
 
 class Invocation(NamedTuple):
@@ -184,34 +183,12 @@ class Recorder:
         )
 
 
-def masked(command: Sequence[str]) -> list[str]:
-    """Return the words of a command line with secrets hidden: values of settings and options that may hold one."""
-    words: list[str] = []
-    hides_next = False
-    for word in command:
-        name, equals, value = word.partition("=")
-        if hides_next:
-            words.append(HIDDEN)
-        elif equals and _may_be_secret(name, value):
-            words.append(f"{name}={HIDDEN}")
-        else:
-            words.append(redacted_line(word))
-        hides_next = word in _SECRET_OPTIONS
-    return words
-
-
 def command_name(words: Sequence[str]) -> str:
     """Return the name of the command of a command line, after `kt` and its options --profile and --confirm."""
     index = 1
     while index < len(words) and words[index].startswith("-"):
         index += 1 if "=" in words[index] else 2
     return words[index] if index < len(words) else ""
-
-
-def _may_be_secret(name: str, value: str) -> bool:
-    if name.startswith("--"):
-        return name in _SECRET_OPTIONS
-    return holds_secret(name, value) or is_secret_name(name)
 
 
 def _newest(request: BrokerRequest) -> int:
