@@ -15,9 +15,10 @@ from kafkatools.core.json_values import JsonValue
 from kafkatools.exit_status import CommandError, UsageError
 
 T = TypeVar("T")
+OTHER_UNDO_FILE = "Name another one with --undo-file."
 
 
-def write_undo_file(path: str, lines: Iterable[str], hint: str = "Name another one with --undo-file.") -> None:
+def write_undo_file(path: str, lines: Iterable[str], hint: str = OTHER_UNDO_FILE) -> None:
     """Write lines, each with its newline, to a new file that only its owner can read. Raises CommandError with `hint`
     if the file exists or cannot be written."""
     try:

@@ -157,6 +157,30 @@ def test_members_are_refused_or_removed(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("failure", ["undo file", "plan"])
+def test_members_stay_if_the_reset_cannot_begin(
+    start_broker: Callable[..., str], tmp_path: pathlib.Path, failure: str
+) -> None:
+    bootstrap = start_broker({"group.initial.rebalance.delay.ms": "0"})
+    server = ("--bootstrap-server", bootstrap)
+    run_kt("topics", *server, "--create", "--topic", "orders", "--partitions", "2")
+    (tmp_path / "present.csv").write_text("orders,0,0\n")
+    words = {"undo file": ("--undo-file", "present.csv"), "plan": ("--from-file", "present.csv")}[failure]
+    with kafkatools.Consumer(bootstrap_servers=bootstrap, group_id="busy") as consumer:
+        consumer.subscribe(["orders"])
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=100)
+        reset = (_TOOL, *server, "--application-id", "busy", "--input-topics", "orders", "--force")
+        refused = run_kt(*reset, *words, cwd=tmp_path)
+        assert refused.status == ExitStatus.FAILED
+        assert "Force deleting" not in refused.out
+        assert "--no-undo-file" not in refused.err
+        described = run_kt("consumer-groups", *server, "--describe", "--group", "busy", "--members", "--json")
+        assert len(described.out.splitlines()) == 1
+    assert (tmp_path / "present.csv").read_text() == "orders,0,0\n"
+
+
+@pytest.mark.slow
 def test_json_an_undo_file_and_the_journal(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
     bootstrap = start_broker()
     server = ("--bootstrap-server", bootstrap)

@@ -13,7 +13,14 @@ from kafkatools.commands.consumer_groups.streams_groups.internal_topics import (
 )
 from kafkatools.console import Console
 from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition, fetch_offsets
-from kafkatools.core.admin.groups import SHARE, STREAMS, describe_groups, list_groups, remove_members
+from kafkatools.core.admin.groups import (
+    SHARE,
+    STREAMS,
+    MemberDescription,
+    describe_groups,
+    list_groups,
+    remove_members,
+)
 from kafkatools.core.admin.offsets import LATEST, list_offsets
 from kafkatools.core.admin.topics import list_topics
 from kafkatools.core.errors import KafkaError
@@ -87,13 +94,15 @@ def reset(session: Session, request: Request) -> ExitStatus:
     """Carry out a reset, or print what it would change (StreamsResetter.execute)."""
     if request.intermediate_topics:
         session.console.note("WARN: `--intermediate-topics` is deprecated and will be removed in a future release")
-    members_are_gone = _ensure_inactive(session, request)
+    members = _members_to_remove(session, request.application_id)
     listings = list_topics(session.admin)
     names = {listing.name for listing in listings}
     visible = hash_order(listing.name for listing in listings if not listing.is_internal)
     doomed = _topics_to_delete(request, visible)
     missing = [name for name in dict.fromkeys(request.input_topics + request.intermediate_topics) if name not in names]
     offsets = _new_offsets(session, request, names)
+    _save_previous(session, request, offsets)
+    members_are_gone = not members or _remove_members(session, request, members)
     if request.is_dry_run:
         _print(session, "----Dry run displays the actions which will be performed when running Streams Reset Tool----")
     is_committed = _reset_offsets(session, request, offsets, missing)
@@ -109,25 +118,29 @@ def _print(session: Session, line: str) -> None:
 # -- members --
 
 
-def _ensure_inactive(session: Session, request: Request) -> bool:
-    """Remove the members of the group with --force. Returns False if one could not be removed, which is printed. Raises
-    CommandError for members without --force, members of a streams group, and a share group."""
-    group_id = request.application_id
+def _members_to_remove(session: Session, group_id: str) -> Sequence[MemberDescription]:
+    """Return the members of the group. Raises CommandError for members without --force, members of a streams group, and
+    a share group."""
     description = describe_groups(session.admin, [group_id])[group_id]
     if description.error is not None and description.error.name != "GROUP_ID_NOT_FOUND":
         raise description.error
     if description.error is not None:
         _ensure_no_other_members(session, group_id)
     members = description.members if description.error is None else ()
-    if not members:
-        return True
     names = ", ".join(f"{one.member_id} (client.id {one.client_id}, host {one.host})" for one in members)
-    if not session.args.force:
+    if members and not session.args.force:
         raise CommandError(
             f"Consumer group '{group_id}' is still active and has following members: [{names}]. Make sure to stop all "
             "running application instances before running the reset tool. You can use option '--force' to remove "
             "active members from the group."
         )
+    return members
+
+
+def _remove_members(session: Session, request: Request, members: Sequence[MemberDescription]) -> bool:
+    """Remove members from the group; with --dry-run only print it. Returns False if one could not be removed, which is
+    printed."""
+    group_id = request.application_id
     if request.is_dry_run:
         _print(session, f"Would delete all active members in the group: {group_id}")
         outcomes = {}
@@ -231,6 +244,18 @@ def _positions(session: Session, group_id: str, partitions: Sequence[TopicPartit
     return committed._replace(offsets=positions, error=None)
 
 
+def _plan(request: Request, offsets: _Offsets) -> GroupPlan:
+    return GroupPlan(request.application_id, {**offsets.inputs, **offsets.intermediates})
+
+
+def _save_previous(session: Session, request: Request, offsets: _Offsets) -> None:
+    """Write the committed offsets that the reset changes to --undo-file. Does nothing without the option, without new
+    offsets and with --dry-run. Raises CommandError and KafkaError."""
+    plan = _plan(request, offsets)
+    if session.args.undo_file is not None and plan.offsets and not request.is_dry_run:
+        save_previous(session.admin, [plan], session.args.undo_file, session.console.clock.wall_ms())
+
+
 def _reset_offsets(session: Session, request: Request, offsets: _Offsets, missing: Sequence[str]) -> bool:
     """Print and commit the new offsets. Returns False if a commit failed, which is printed."""
     if not request.input_topics and not request.intermediate_topics:
@@ -277,12 +302,8 @@ def _print_offset_rows(
 
 
 def _commit(session: Session, request: Request, offsets: _Offsets) -> Mapping[TopicPartition, KafkaError]:
-    """Write the undo file and commit the offsets. Prints and returns the errors by partition."""
-    new: dict[TopicPartition, OffsetAndMetadata | None] = {**offsets.inputs, **offsets.intermediates}
-    plan = GroupPlan(request.application_id, new)
-    if session.args.undo_file is not None:
-        save_previous(session.admin, [plan], session.args.undo_file, session.console.clock.wall_ms())
-    change = change_offsets(session.admin, [plan])[0]
+    """Commit the offsets. Prints and returns the errors by partition."""
+    change = change_offsets(session.admin, [_plan(request, offsets)])[0]
     if change.error is not None:
         raise change.error
     for (topic, partition), error in change.errors.items():

@@ -133,7 +133,8 @@ def _carry_out(session: Session, plans: Sequence[GroupPlan]) -> tuple[list[Group
     args = session.args
     changing = [plan for plan in plans if plan.offsets]
     if changing and not args.no_undo_file:
-        path = save_previous(session.admin, changing, args.undo_file, session.console.clock.wall_ms())
+        hint = "Name another one with --undo-file, or do without it with --no-undo-file."
+        path = save_previous(session.admin, changing, args.undo_file, session.console.clock.wall_ms(), hint)
         command = _restoring_command(args, changing, path)
         line = f"The previous offsets are saved in {path}. To restore them: {command}"
         session.console.note(line, {"undo_file": path})

@@ -16,7 +16,7 @@ from kafkatools.core.admin.results import AlteredOffsets
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.tools.groups.plan_file import undo_lines
-from kafkatools.tools.undo_files import free_undo_path, write_undo_file
+from kafkatools.tools.undo_files import OTHER_UNDO_FILE, free_undo_path, write_undo_file
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _MAX_NAME = 100
@@ -80,12 +80,15 @@ def _change(plan: GroupPlan, results: Sequence[AlteredOffsets]) -> GroupChange:
     return GroupChange(plan._replace(offsets=offsets), None, errors)
 
 
-def save_previous(admin: AdminClient, plans: Sequence[GroupPlan], path: str | None, wall_ms: int) -> str:
+def save_previous(
+    admin: AdminClient, plans: Sequence[GroupPlan], path: str | None, wall_ms: int, hint: str = OTHER_UNDO_FILE
+) -> str:
     """Write the committed offsets that the plans change to `path` (None: a new file in the working directory); return
-    the path. Raises CommandError when the file cannot be written, KafkaError when the offsets cannot be fetched."""
+    the path. Raises CommandError with `hint` when the file cannot be written, KafkaError when the offsets cannot be
+    fetched."""
     undo_path = path or _default_path([plan.group_id for plan in plans], wall_ms)
     lines = undo_lines(undo_path, _offsets_before(admin, plans))
-    write_undo_file(undo_path, lines, "Name another one with --undo-file, or do without it with --no-undo-file.")
+    write_undo_file(undo_path, lines, hint)
     return undo_path
 
 
