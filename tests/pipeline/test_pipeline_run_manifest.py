@@ -14,6 +14,7 @@ import pytest
 from support.embedded import embedded_broker
 from support.json_schemas import Schema, schema_of
 from support.kt import Ran, run_kt
+from support.log_batches import NOW_MS, make_batch
 
 import kafkatools
 
@@ -451,3 +452,20 @@ def test_a_topic_that_was_deleted_does_not_keep_the_manifest_of_a_stream_that_wa
     assert source["records"] is None and sum(row["end_offset"] for row in source["partitions"]) == 30
     assert content["sink"]["rows"] == 30 == sum(file["rows"] for file in content["sink"]["files"])
     assert not (place.directory / "gone.json.journal").exists()
+
+
+def test_a_resumed_run_leaves_out_what_its_options_left_out(place: Place) -> None:
+    """Whole segments are read from before the log start offset, also by verify."""
+    log = place.directory / "whole"
+    for partition, timestamp in ((0, NOW_MS), (1, NOW_MS - 86_400_000)):
+        (log / f"t-{partition}").mkdir(parents=True)
+        batch = make_batch([b"v"] * 3, timestamps=[timestamp] * 3)
+        (log / f"t-{partition}" / f"{0:020}.log").write_bytes(batch)
+    (log / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+    options = (f"startingTimestamp={NOW_MS}", "startingOffsetsByTimestampStrategy=latest", "wholeSegments=true")
+    words = ["pipeline", "run", "--from", "log:whole", "--to", "json:whole-rows", "--manifest", "whole.json"]
+    words += [word for option in options for word in ("--from-option", option)]
+    place.kt(*words)
+    assert place.manifest("whole.json")["sources"][0]["records"] == 3
+    place.kt("pipeline", "verify", "whole.json")
+    assert place.kt(*words, "--resume").err == "json:whole-rows: nothing to do\n"

@@ -115,12 +115,12 @@ def ranges_of_log(uri: Uri, options: Mapping[str, str], ends: Mapping[TopicParti
     """Return the offset range of each partition of log files, within the starting and ending options. `ends` is the
     offset after the last batch of each partition that has one. Raises PipelineError."""
     from kafkatools.pipeline.sources.log.aborted import find_all_transactions
-    from kafkatools.pipeline.sources.log.files import find_log_files
     from kafkatools.pipeline.sources.log.offsets import partition_bounds
     from kafkatools.pipeline.sources.log.options import read_options
+    from kafkatools.pipeline.sources.log.plan import selected_files
 
     log_options = read_options({**options, "path": uri.target})
-    files = find_log_files(log_options.paths, log_options.selection)
+    files = selected_files(log_options)
     bounds = partition_bounds(files, log_options)
     stable = find_all_transactions(files) if log_options.reading.is_committed_only else {}
     starts: dict[TopicPartition, int] = {}

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafkatools.core.json_texts import parse_json
-from kafkatools.core.topic_partition import numbers_by_topic
+from kafkatools.core.topic_partition import TopicPartition, numbers_by_topic
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.identity import difference
@@ -220,11 +220,13 @@ def _offsets(rows: Iterable[tuple[str, int, int | None]]) -> str:
     return json.dumps(offsets)
 
 
-def next_offsets(source: SourceContent, present: Iterable[tuple[str, int]]) -> str:
+def next_offsets(
+    source: SourceContent, present: Iterable[tuple[str, int]], starts: Mapping[TopicPartition, int]
+) -> str:
     """Return the option startingOffsets as JSON for a run that resumes. Each of the `present` partitions starts at the
-    manifest's end offset, or at -2 (earliest) if the manifest does not have it."""
+    manifest's end offset, or if the manifest does not have it, at that of `starts`, else at -2 (earliest)."""
     ends = {(row["topic"], row["partition"]): row["end_offset"] for row in source["partitions"]}
-    return _offsets((*key, ends.get(key, -2)) for key in present)
+    return _offsets((*key, ends.get(key, starts.get(TopicPartition(*key), -2))) for key in present)
 
 
 def present_partitions(source: Source) -> list[tuple[str, int]]:

@@ -37,6 +37,7 @@ from kafkatools.pipeline.run.batch import (
 from kafkatools.pipeline.run.identity import identity_with_clusters
 from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
+from kafkatools.pipeline.run.resume_starts import resume_offsets
 from kafkatools.pipeline.run.session import is_connected
 from kafkatools.pipeline.run.spec import ISOLATION_OPTIONS, Pipeline, Source
 from kafkatools.pipeline.sinks.files import Directory
@@ -111,9 +112,10 @@ def _remaining_pipeline(pipeline: Pipeline, before: ManifestContent) -> Pipeline
 
 
 def _resume_options(source: Source, old: SourceContent) -> dict[str, str]:
-    """Return the source's options with its start offsets replaced by the end offsets of the manifest."""
+    """Return the source's options with its start options replaced by start offsets: the end offsets of the manifest,
+    and for partitions of which it has none the start by the options."""
     other_options = {name: value for name, value in source.options.items() if not name.lower().startswith("starting")}
-    return {**other_options, "startingOffsets": records.next_offsets(old, records.present_partitions(source))}
+    return {**other_options, "startingOffsets": resume_offsets(source, old)}
 
 
 def _ensure_same_files(spark: SparkSession, pipeline: Pipeline, before: ManifestContent) -> None:
@@ -359,10 +361,11 @@ def _verify_records(spark: SparkSession, recorded: SourceContent, source: Source
 
 
 def read_again(spark: SparkSession, source: Source, ranges: Mapping[str, str], reports: str) -> None:
-    """Read the records of a Kafka source within the options `ranges`, at the isolation level of a run, for the readers'
-    reports below `reports`. Spark's exceptions pass through."""
-    isolation = {key: value for key, value in source.options.items() if key.lower() in ISOLATION_OPTIONS}
-    options = {**isolation, **ranges, "reportPath": reports_of(reports, source), "decodeRecords": "true"}
+    """Read the records of a Kafka source within the options `ranges`, at the isolation level of a run and with
+    wholeSegments as in the run, for the readers' reports below `reports`. Spark's exceptions pass through."""
+    names = (*ISOLATION_OPTIONS, "wholesegments")
+    selection = {key: value for key, value in source.options.items() if key.lower() in names}
+    options = {**selection, **ranges, "reportPath": reports_of(reports, source), "decodeRecords": "true"}
     uri = source.uri if source.uri.kind == uris.LOG else source.uri._replace(target="")
     table = uris.read_source(spark, uri, options, source.cluster, "offset bigint")
     table.write.format("noop").mode("overwrite").save()

@@ -14,12 +14,17 @@ from kafkatools.pipeline.sources.log.splits import LogTask, make_tasks
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
 
 
+def selected_files(options: LogOptions) -> list[LogFile]:
+    """Return the segments that the options select, sorted; with wholeSegments without a log start offset. Raises
+    PipelineError."""
+    files = find_log_files(options.paths, options.selection)
+    return [replace(file, log_start_offset=0) for file in files] if options.has_whole_segments else files
+
+
 def plan_tasks(options: LogOptions, columns: Collection[str], pushed: RecordBounds) -> list[LogTask]:
     """Find the segments and return the tasks that read `columns` (names in any case) within the bounds `pushed`; empty
     if no record can be within them. Raises PipelineError."""
-    files = find_log_files(options.paths, options.selection)
-    if options.has_whole_segments:
-        files = [replace(file, log_start_offset=0) for file in files]
+    files = selected_files(options)
     transactions: Mapping[TopicPartition, PartitionTransactions] = {}
     if options.reading.is_committed_only or any(name.lower() == "transaction" for name in columns):
         transactions = find_all_transactions(file for file in files if pushed.takes(file.topic, file.partition))

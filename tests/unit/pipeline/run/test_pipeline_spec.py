@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run import manifest
@@ -148,7 +149,8 @@ def test_partitions_of_two_runs_add_up() -> None:
 
 def test_where_the_next_run_begins() -> None:
     source = {"partitions": [partition(3, 9, 1)]}
-    assert json.loads(manifest.next_offsets(source, [("t", 0), ("t", 1)])) == {"t": {"0": 10, "1": -2}}
+    present, starts = [("t", 0), ("t", 1), ("t", 2)], {TopicPartition("t", 0): 5, TopicPartition("t", 1): 6}
+    assert json.loads(manifest.next_offsets(source, present, starts)) == {"t": {"0": 10, "1": 6, "2": -2}}
     options = manifest.range_options(source)
     assert json.loads(options["assign"]) == {"t": [0]}
     assert json.loads(options["startingOffsets"]) == {"t": {"0": 3}}
