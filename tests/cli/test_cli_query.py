@@ -273,6 +273,14 @@ def test_a_mistake_is_a_usage_error_before_anything_is_read(text: str, message: 
     assert ran.stdout == b""
 
 
+def test_json_is_the_format_of_a_file_whose_extension_names_none(tmp_path: pathlib.Path) -> None:
+    written = {}
+    for name in ("rows.out", "rows.csv"):
+        assert run_kt("query", "SELECT 1 AS a", "--json", "--output", name, cwd=tmp_path).status == 0
+        written[name] = (tmp_path / name).read_text()
+    assert written == {"rows.out": '{"a":1}\n', "rows.csv": "a\n1\n"}
+
+
 def test_options_that_do_not_fit() -> None:
     for options, message in (
         (["--output-format", "xml"], "--output-format takes table, json, csv, parquet, not xml"),

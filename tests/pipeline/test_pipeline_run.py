@@ -160,6 +160,14 @@ def test_a_function_instead_of_sql_and_csv(place: Place) -> None:
     assert wrong.err == "--transform shaping:none: the module shaping has no function none\n"
 
 
+def test_columns_with_dots_become_json_for_a_topic(spark: Any) -> None:
+    from kafkatools.pipeline.run.batch import as_records
+
+    rows = spark.createDataFrame([(1, "x", "k")], ["user.id", "a`b", "key"])
+    assert [tuple(row) for row in as_records(rows).collect()] == [("k", '{"user.id":1,"a`b":"x"}')]
+    assert as_records(rows.withColumnRenamed("a`b", "value")).columns == ["user.id", "value", "key"]
+
+
 def test_a_toml_file_with_two_sources_and_an_option_over_it(place: Place) -> None:
     (place.directory / "users.csv").write_text("user,name\nann,Ann\nbob,Bob\ncid,Cid\n")
     (place.directory / "join.toml").write_text(

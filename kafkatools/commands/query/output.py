@@ -31,9 +31,8 @@ Writer = Callable[["pa.Schema", "Iterable[pa.RecordBatch]"], None]
 def row_writer(console: Console, output_format: str | None, path: str | None) -> Writer:
     """Return the function that writes rows, from --output-format and --output. Raises UsageError for a format that does
     not exist or does not fit."""
-    chosen = output_format or (JSON if console.is_json and not path else None)
-    if chosen is None:
-        chosen = _BY_EXTENSION.get(os.path.splitext(path or "")[1].lower(), TABLE)
+    default = JSON if console.is_json else TABLE
+    chosen = output_format or _BY_EXTENSION.get(os.path.splitext(path or "")[1].lower(), default)
     if chosen not in _FORMATS:
         raise UsageError(f"--output-format takes {', '.join(_FORMATS)}, not {chosen}")
     if chosen == PARQUET:

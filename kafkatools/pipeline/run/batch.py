@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 from kafkatools.pipeline import storage, uris
 from kafkatools.pipeline.decoding import formats as decoding
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.identifiers import quoted
 from kafkatools.pipeline.run.read_metrics import read_metrics
 from kafkatools.pipeline.run.reports import SplitReport, read_reports
 from kafkatools.pipeline.run.session import is_connected, is_ours, plain_error, was_interrupted
@@ -466,12 +467,12 @@ def as_records(table: DataFrame) -> DataFrame:
     names: list[str]
     if "value" not in table.columns:
         other_columns = [name for name in table.columns if name not in ("key", "headers")]
-        table = table.withColumn("value", F.to_json(F.struct(*other_columns)))
+        table = table.withColumn("value", F.to_json(F.struct(*map(quoted, other_columns))))
         names = [name for name in ("key", "value", "headers") if name in table.columns]
     else:
         names = [name for name in table.columns if name not in _NOT_WRITTEN]  # the sink rejects unknown columns
     kinds = {field.name: field.dataType.typeName() for field in table.schema.fields}
-    return table.select(*[_as_bytes(name, kinds[name]) if name in ("key", "value") else name for name in names])
+    return table.select(*[_as_bytes(name, kinds[name]) if name in ("key", "value") else quoted(name) for name in names])
 
 
 def _as_bytes(name: str, kind: str) -> Column:

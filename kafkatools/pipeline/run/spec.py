@@ -141,7 +141,7 @@ def _check_key(path: str, key: str, value: object, keys: tuple[str, ...] = KEYS,
     elif key in _TABLES or key == "sources":
         expected, is_valid = "a table", isinstance(value, dict)
     else:
-        expected, is_valid = "a text", isinstance(value, str) or (key == "trigger" and isinstance(value, int))
+        expected, is_valid = "a text", isinstance(value, str) or (key == "trigger" and isinstance(value, (int, float)))
     if not is_valid:
         raise PipelineError(f"{path}: {prefix}{key} must be {expected}")
 

@@ -124,6 +124,8 @@ def test_a_file_with_mistakes(tmp_path: pathlib.Path) -> None:
         assert str(refused.value).startswith(f"{path}: {message}")
     with pytest.raises(PipelineError, match=r"^/nowhere\.toml: No such file"):
         read_toml("/nowhere.toml")
+    path.write_text("trigger = 0.5")
+    assert read_toml(str(path)) == {"trigger": 0.5}
     path.write_bytes(b"\xef\xbb\xbfto = 'console:'\n")
     assert read_toml(str(path)) == {"to": "console:"}, "with a byte order mark"
 
