@@ -27,6 +27,7 @@ from kafkatools.pipeline.jobs.export_state import (
     lost_ranges,
     next_ranges,
 )
+from kafkatools.pipeline.jobs.in_process.export_files import LocalDirectory
 from kafkatools.pipeline.run.session import register
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.uris import Uri
@@ -46,6 +47,21 @@ def root(tmp_path: pathlib.Path) -> pathlib.Path:
     directory = tmp_path / "log"
     shutil.copytree(recorded_segments.log_directory("multi-segment"), directory / "ledger-0")
     return directory
+
+
+def test_a_second_run_into_a_directory_is_refused(
+    spark: SparkSession, root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    register(spark)
+    out = tmp_path / "out"
+    out.mkdir()
+    export = Export(Uri("log", str(root)), Uri("parquet", str(out)))
+    with (
+        LocalDirectory(str(out)).alone(),
+        pytest.raises(PipelineError, match="/out: another export into this directory is running"),
+    ):
+        run_export(spark, export)
+    assert list(out.iterdir()) == []
 
 
 def offsets_in_dump() -> list[int]:

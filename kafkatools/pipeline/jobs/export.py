@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
@@ -20,8 +21,10 @@ from kafkatools.pipeline.jobs.export_state import (
     lost_ranges,
     next_ranges,
 )
+from kafkatools.pipeline.jobs.in_process.export_files import LocalDirectory
 from kafkatools.pipeline.jobs.offsets import offsets_of, read_ranges
 from kafkatools.pipeline.sinks.files import Directory
+from kafkatools.pipeline.storage import local_path
 from kafkatools.pipeline.uris import path_of
 
 _CSV_OPTIONS = {"header": "true", "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
@@ -52,9 +55,23 @@ def run_export(
     spark: SparkSession, export: Export, after_round: Callable[[Exported], object] | None = None
 ) -> Exported:
     """Finish the file moves of an interrupted run, then export the offsets available now that are not exported yet, in
-    rounds. `after_round` is called with the progress after each round. Returns the sums. Raises PipelineError."""
+    rounds. `after_round` is called with the progress after each round. Returns the sums. Raises PipelineError, also if
+    another export into a directory of this machine is running."""
     directory = Directory(spark, path_of(export.sink))
     state = ExportState.load(export, directory)
+    local = local_path(path_of(export.sink))
+    with nullcontext() if local is None else LocalDirectory(local).alone():
+        state = ExportState.load(export, directory)  # another run may have ended since
+        return _run(spark, export, directory, state, after_round)
+
+
+def _run(
+    spark: SparkSession,
+    export: Export,
+    directory: Directory,
+    state: ExportState,
+    after_round: Callable[[Exported], object] | None,
+) -> Exported:
     state.finish_move()
     ends = offsets_of(spark, export.source, export.options, export.cluster)
     ensure_continued(export, ends, state.ends)

@@ -74,14 +74,16 @@ class LocalDirectory:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold a lock on the directory, which must exist. Raises PipelineError if another export holds it."""
+        """Hold a lock on the directory, which must exist. Raises PipelineError if another export holds it, or the file
+        system has no locks."""
         with self._failures("", "opened"):
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise PipelineError(f"{self.path}: another export into this directory is running") from None
+            with self._failures("", "locked"):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise PipelineError(f"{self.path}: another export into this directory is running") from None
             yield
         finally:
             os.close(descriptor)
