@@ -26,9 +26,12 @@ from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup import backup_run, deleted_topics
-from kafkatools.tools.backup.generations import last_manifest
+from kafkatools.tools.backup.generations import last_manifest, read_progress
+from kafkatools.tools.backup.manifest import Manifest
 from kafkatools.tools.backup.opening import open_store
+from kafkatools.tools.backup.store import Store
 from kafkatools.tools.copying.client_cluster import ClientCluster
 
 START = 1_700_000_000_000
@@ -431,6 +434,41 @@ def test_a_damaged_batch_ends_the_partition_and_is_named(
     assert "offsets 20 to 39 are not backed up" in ran.out + ran.err
 
 
+def test_only_a_run_that_reads_a_topic_to_its_end_counts_for_tombstones(
+    broker: str, data: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(broker, "half-read", "--config", "cleanup.policy=compact")
+    fill(broker, "half-read", 5)
+    back_up(broker, tmp_path / "b", "half-read")
+    store = open_store(str(tmp_path / "b"))
+    (first,) = (topic.read_ms for topic in newest(store).topics.values())
+    fill(broker, "half-read", 5)
+
+    def stop() -> None:
+        raise CommandError("stopped")
+
+    before_reading(monkeypatch, stop)
+    assert kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", "half-read").status == 1
+    monkeypatch.undo()
+    progress = read_progress(store)
+    assert progress is not None
+    assert progress.topics["half-read"].read_ms == first
+    (segment,) = data.rglob("half-read-0/*.log")
+    sound_bytes = segment.read_bytes()
+    segment.write_bytes(sound_bytes[:-1] + bytes([sound_bytes[-1] ^ 1]))
+    assert kt(broker, "backup", "--to", str(tmp_path / "b"), "--topic", "half-read").status == 1
+    assert newest(store).topics["half-read"].read_ms == first
+    segment.write_bytes(sound_bytes)
+    back_up(broker, tmp_path / "b", "half-read")
+    assert newest(store).topics["half-read"].read_ms == newest(store).created_ms > first
+
+
+def newest(store: Store) -> Manifest:
+    manifest = last_manifest(store)
+    assert manifest is not None
+    return manifest
+
+
 # Position in the first batch: what stands there. The second batch begins later.
 CLASSES = {
     3: "base offset", 11: "length", 15: "leader epoch", 16: "magic", 18: "crc", 22: "attributes",
@@ -493,6 +531,15 @@ def test_a_cluster_that_went_on_or_is_another_one_is_named(broker: str, tmp_path
     assert (ran.status, "further-0: offsets 4 to 5 are not backed up" in ran.out) == (3, True)
     other = kt(bootstrap, "backup", "--to", str(tmp_path / "b"))
     assert (other.status, "is a backup of the cluster" in other.err) == (1, True)
+
+
+def test_partitions_that_were_added_since_are_named(broker: str, tmp_path: pathlib.Path) -> None:
+    create(broker, "wider")
+    back_up(broker, tmp_path / "b", "wider")
+    assert kt(broker, "topics", "--alter", "--topic", "wider", "--partitions", "3").status == 0
+    ran = run_kt("backup", "verify", str(tmp_path / "b"), "--against", broker)
+    named = [line for line in ran.out.splitlines() if line.startswith("Different: ")]
+    assert (ran.status, named) == (3, [f"Different: wider-{n}: the backup lacks the partition" for n in (1, 2)])
 
 
 @pytest.mark.parametrize("content", [None, b"short"], ids=["missing", "short"])

@@ -23,8 +23,9 @@ def run_verify(console: Console, args: Args, url: str) -> ExitStatus:
     with console.progress(label, verifier.total_bytes, measure=lambda: state.bytes, is_bytes=True):
         for damage in verifier.run():
             console.print(f"Damaged: {damage}", _row(damage))
-    differences = 0
+    differences = None
     if args.against is not None and state.newest is not None:
+        differences = 0
         cluster = ClientCluster(args.against, client_settings(args), _CLIENT_ID)
         with cluster.admin(console.clock) as admin:
             for item in compare_with_cluster(admin, state.newest):
@@ -42,7 +43,7 @@ def run_verify(console: Console, args: Args, url: str) -> ExitStatus:
             "objects": state.objects,
             "bytes": state.bytes,
             "damages": count,
-            "differences": differences if args.against is not None else None,
+            "differences": differences,
         },
     )
     return ExitStatus.FINDINGS if count or differences else ExitStatus.OK

@@ -133,12 +133,21 @@ class BackupRun:
         KafkaError, CommandError."""
         remove_unfinished(self._store)
         plan, described = self._plan()
-        self._save_progress()
         if plan.reads:
-            self._read_all(plan, described)
             self._save_progress()
+            self._read_all(plan, described)
+        self._note_read(plan)
+        self._save_progress()
         self.result.written_bytes = self.written_bytes
         return self.result
+
+    def _note_read(self, plan: BackupPlan) -> None:
+        """Set the time of reading of topics whose partitions were all read to their ends. The others keep the earlier
+        time: their logs may have tombstones since then that no run has read."""
+        failed = {part.topic for part in self.result.failed}
+        for name, topic in plan.topics.items():
+            if name not in failed:
+                topic.read_ms = self.result.manifest.created_ms
 
     def planned(self) -> BackupResult:
         """Return the result as it is before anything is read: partitions have the `end` to which they would be read.

@@ -49,10 +49,13 @@ def no_generation(store: Store) -> CommandError:
 
 
 def read_progress(store: Store) -> Manifest | None:
-    """Return the state of a run that did not end, None without one or when it is damaged."""
+    """Return the state of a run that did not end, None without one or when it is damaged. Raises CommandError if it
+    cannot be read, or a later version of kt wrote it."""
     if PROGRESS not in store.sizes(""):
         return None
     try:
         return decode_manifest(PROGRESS, read_object(store, PROGRESS))
-    except CommandError:
+    except CommandError as error:
+        if error.kind != "DAMAGED":
+            raise
         return None

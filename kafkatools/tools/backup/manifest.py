@@ -81,8 +81,9 @@ class PartitionBackup:
 
 @dataclass
 class TopicBackup:
-    """A topic as of `read_ms`. `configs`: its own values; `hidden_configs`: names of those that brokers do not
-    reveal. `replication`: the number of replicas of its first partition."""
+    """A topic. `read_ms`: when the last run began that read all of its partitions to their ends, or the first run
+    before there is one. `configs`: its own values; `hidden_configs`: names of those that brokers do not reveal.
+    `replication`: the number of replicas of its first partition."""
 
     topic_id: str | None
     read_ms: int

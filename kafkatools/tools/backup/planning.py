@@ -78,6 +78,8 @@ class Planner:
             for item in topic.partitions:
                 key = (name, item.partition)
                 found = self._continued(key, earlier.get(key), ends[key], last.get(key))
+                if found is not None:
+                    planned[name].read_ms = self._known[name].read_ms
                 read = self._read(key, found, starts[key], ends[key])
                 planned[name].partitions.append(read.backup)
                 if read.start < read.end:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.offsets import EARLIEST, LATEST
+from kafkatools.core.admin.offsets import EARLIEST, LATEST, PartitionOffset
 from kafkatools.core.admin.topics import describe_topics
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.batch_scan import BatchDamage, BatchScan
@@ -142,7 +142,7 @@ def _differences(listed: StoredObject, found: StoredObject) -> Iterator[Damage]:
 
 def compare_with_cluster(admin: AdminClient, manifest: Manifest) -> Iterator[Difference]:
     """Yield the partitions that a next run would not simply continue: topics that are missing or have another id, logs
-    that end before the backup, and records that are not backed up yet. Raises KafkaError."""
+    that end before the backup, and records and partitions that are not backed up yet. Raises KafkaError."""
     described = describe_topics(admin, list(manifest.topics))
     parts = [(topic, number) for topic, number, _ in manifest.partitions() if described[topic].error is None]
     starts, ends = (log_offsets(admin, parts, which) for which in (EARLIEST, LATEST))
@@ -154,13 +154,20 @@ def compare_with_cluster(admin: AdminClient, manifest: Manifest) -> Iterator[Dif
             yield Difference(name, 0, "the topic has another id: it was created again, or in another cluster")
         else:
             for number, partition in enumerate(topic.partitions):
-                end, start = ends[name, number], starts[name, number]
-                failure = end.error or start.error
-                if failure is not None:
-                    yield Difference(name, number, str(failure))
-                elif end.offset < partition.next_offset:
-                    reason = f"the log ends at offset {end.offset}, and the backup at {partition.next_offset}"
+                reason = _log_difference(partition, starts[name, number], ends[name, number])
+                if reason is not None:
                     yield Difference(name, number, reason)
-                elif end.offset > partition.end:
-                    reason = f"offsets {partition.end} to {end.offset - 1} are not backed up"
-                    yield Difference(name, number, reason)
+            for number in range(len(topic.partitions), len(described[name].partitions)):
+                yield Difference(name, number, "the backup lacks the partition")
+
+
+def _log_difference(partition: PartitionBackup, start: PartitionOffset, end: PartitionOffset) -> str | None:
+    """Return how the ends of a log differ from its backup, None if they are the same."""
+    failure = end.error or start.error
+    if failure is not None:
+        return str(failure)
+    if end.offset < partition.next_offset:
+        return f"the log ends at offset {end.offset}, and the backup at {partition.next_offset}"
+    if end.offset > partition.end:
+        return f"offsets {partition.end} to {end.offset - 1} are not backed up"
+    return None
