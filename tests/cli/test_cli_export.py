@@ -209,6 +209,25 @@ def test_a_later_run_adds_new_records_and_names_deleted_ones(tmp_path: pathlib.P
     assert sorted(line.split(",")[2] for text in texts for line in text.splitlines()[1:]) == ["a", "b", "e"]
 
 
+def test_a_topic_that_was_created_again_with_as_many_records_is_refused(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "data") as bootstrap:
+        server = ("--bootstrap-server", bootstrap)
+        words = ("export", "topic:t", "--to", "json:out", *server)
+        send(bootstrap, "a", "b")
+        assert run_kt(*words, cwd=tmp_path).status == 0
+        assert run_kt("topics", "--delete", "--topic", "t", *server).status == 0
+        send(bootstrap, "c", "d", "e")
+        again = run_kt(*words, cwd=tmp_path)
+        state = json.loads((tmp_path / "out" / "_kt_export.json").read_text())
+        del state["topicIds"]  # as an earlier version wrote it
+        (tmp_path / "out" / "_kt_export.json").write_text(json.dumps(state))
+        unknown = run_kt(*words, cwd=tmp_path)
+    assert again.status == 1
+    assert "Topic t was deleted and created again since the last export into json:out" in again.err
+    assert (unknown.status, unknown.err) == (0, "json:out: 1 row in 1 file added (1 round)\n")
+    assert offsets_in(tmp_path / "out") == [0, 1, 2]
+
+
 def test_a_condition_that_fails_on_a_record(log: pathlib.Path, tmp_path: pathlib.Path) -> None:
     ran = run_kt("export", f"log:{log}", "--to", "json:out", "--where", "CAST(value AS INTEGER) > 1", cwd=tmp_path)
     assert (ran.status, ran.err.count("\n")) == (1, 1) and ran.err.startswith("--where: column 1: Could not convert"), (

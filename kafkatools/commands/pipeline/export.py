@@ -63,6 +63,7 @@ def export_of(console: Console, args: Args, options: dict[str, str], *, has_tabl
     """Return the export that the options describe; `options` are added to those of the source. `has_tables`: the target
     may be a table. Raises UsageError, and KafkaError or CommandError if the topic cannot be found."""
     from kafkatools.pipeline.jobs.export_state import DEFAULT_ROUND, FORMATS, LAYOUTS, Export
+    from kafkatools.pipeline.jobs.offsets import topic_ids
     from kafkatools.pipeline.run.identity import cluster_id_of
 
     with usage():
@@ -84,6 +85,9 @@ def export_of(console: Console, args: Args, options: dict[str, str], *, has_tabl
     source = job_source.source_of_operand(console, args, args.operand)
     with failures():
         cluster_id = None if source.cluster is None else cluster_id_of(source.cluster, console.clock)
+        ids = (
+            {} if source.cluster is None else topic_ids(source.uri, source.options, source.cluster, is_streaming=False)
+        )
     headers = {} if args.no_headers else {"includeHeaders": "true"}
     return Export(
         source.uri,
@@ -96,6 +100,7 @@ def export_of(console: Console, args: Args, options: dict[str, str], *, has_tabl
         args.text,
         args.round if args.has_option("round") else DEFAULT_ROUND,
         cluster_id=cluster_id,
+        topic_ids={topic: str(topic_id) for topic, topic_id in ids.items() if topic_id is not None},
     )
 
 

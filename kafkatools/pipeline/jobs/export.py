@@ -18,6 +18,7 @@ from kafkatools.pipeline.jobs.export_state import (
     Exported,
     ExportState,
     ensure_continued,
+    ensure_same_topics,
     lost_ranges,
     next_ranges,
 )
@@ -74,6 +75,7 @@ def _run(
 ) -> Exported:
     state.finish_move()
     ends = offsets_of(spark, export.source, export.options, export.cluster)
+    ensure_same_topics(export, state.topic_ids)
     ensure_continued(export, ends, state.ends)
     progress = Exported(ends=dict(state.ends), deleted_ranges=lost_ranges(ends, state.ends))
     while ranges := next_ranges(ends, state.ends, export.round_offsets):

@@ -54,7 +54,8 @@ class Export:
     """The options of an export. `partition_by` lists date (UTC date of the timestamp) and topic in directory order.
     `where` is an SQL filter in `dialect`, None for Spark's. `round_offsets` is the approximate number of offsets in a
     round. `is_text`, always on in CSV, writes keys and values as text, or as base64 in a separate column if not
-    UTF-8. `cluster_id` is that of `cluster`, None if it is unknown."""
+    UTF-8. `cluster_id` is that of `cluster`, None if it is unknown. `topic_ids` has the known ids of its topics by
+    name."""
 
     source: Uri
     sink: Uri
@@ -67,6 +68,7 @@ class Export:
     round_offsets: int = DEFAULT_ROUND
     dialect: str | None = None
     cluster_id: str | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_text(self) -> bool:
@@ -142,8 +144,7 @@ def lost_ranges(available: Ranges, exported: Mapping[TopicPartition, int]) -> di
 def ensure_continued(export: Export, available: Ranges, exported: Mapping[TopicPartition, int]) -> None:
     """Raise PipelineError if a partition ends before its exported end, so that other records would be left out once it
     has grown. Does nothing with failOnDataLoss=false, and if an option sets an end."""
-    options = {name.lower(): value for name, value in export.options.items()}
-    if options.get("failondataloss", "").lower() == "false" or any(name.startswith("ending") for name in options):
+    if _may_lose_data(export) or any(name.lower().startswith("ending") for name in export.options):
         return
     for partition, (_, end) in sorted(available.items()):
         if end < exported.get(partition, end):
@@ -152,6 +153,30 @@ def ensure_continued(export: Export, available: Ranges, exported: Mapping[TopicP
                 "the topic was deleted and created again, or its end is lost; export into a new place "
                 "(failOnDataLoss=false continues at the exported offset)"
             )
+
+
+def ensure_same_topics(export: Export, recorded_ids: Mapping[str, str]) -> None:
+    """Raise PipelineError if a topic has another id than the recorded one: its first records would be left out. Does
+    nothing with failOnDataLoss=false."""
+    for topic, topic_id in sorted(recorded_ids.items()):
+        if export.topic_ids.get(topic, topic_id) != topic_id and not _may_lose_data(export):
+            raise PipelineError(
+                f"Topic {topic} was deleted and created again since the last export into {export.sink}; export into a "
+                "new place (failOnDataLoss=false continues at the exported offset)"
+            )
+
+
+def ids_to_record(
+    export: Export, recorded_ids: Mapping[str, str], exported: Iterable[TopicPartition]
+) -> dict[str, str]:
+    """Return the ids of the topics of which records are exported, by name."""
+    topics = {partition.topic for partition in exported}
+    return {topic: topic_id for topic, topic_id in {**recorded_ids, **export.topic_ids}.items() if topic in topics}
+
+
+def _may_lose_data(export: Export) -> bool:
+    options = {name.lower(): value for name, value in export.options.items()}
+    return options.get("failondataloss", "").lower() == "false"
 
 
 def next_ranges(available: Ranges, exported: Mapping[TopicPartition, int], at_once: int) -> Ranges:
@@ -185,13 +210,15 @@ class ExportDirectory(Protocol):
 
 @dataclass(eq=False, repr=False)
 class ExportState:
-    """The state file of an export: the next offset of each partition, and the files of the current round to move."""
+    """The state file of an export: the next offset of each partition, the ids of the exported topics, and the files of
+    the current round to move."""
 
     export: Export
     directory: ExportDirectory
     path: str
     _moving: list[str] = field(default_factory=list, init=False)
     ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    topic_ids: dict[str, str] = field(default_factory=dict, init=False)
 
     @classmethod
     def load(cls, export: Export, directory: ExportDirectory) -> ExportState:
@@ -222,6 +249,7 @@ class ExportState:
                 raise PipelineError(f"{self.path} has version {content['version']}; supported is version {_VERSION}")
             recorded, moving = content["export"], content["moving"]
             rows = [(TopicPartition(row["topic"], row["partition"]), row["end"]) for row in content["partitions"]]
+            self.topic_ids = dict(content.get("topicIds", {}))
         except (ValueError, KeyError, TypeError) as error:
             raise PipelineError(f"{self.path} is not the state of an export: {error}") from None
         ensure_same_export(self.export, recorded)
@@ -233,6 +261,7 @@ class ExportState:
         cannot be written."""
         self._moving = list(files)
         self.ends = {**self.ends, **{partition: end for partition, (_, end) in ranges.items()}}
+        self.topic_ids = ids_to_record(self.export, self.topic_ids, self.ends)
         self._save()
 
     def _save(self) -> None:
@@ -246,6 +275,7 @@ class ExportState:
                 "version": _VERSION,
                 "export": export_identity(self.export),
                 "partitions": partitions,
+                **({"topicIds": self.topic_ids} if self.topic_ids else {}),
                 "moving": self._moving,
             },
         )

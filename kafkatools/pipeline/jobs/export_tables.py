@@ -34,7 +34,9 @@ from kafkatools.pipeline.jobs.export_state import (
     Exported,
     ensure_continued,
     ensure_same_export,
+    ensure_same_topics,
     export_identity,
+    ids_to_record,
     lost_ranges,
     next_ranges,
 )
@@ -73,6 +75,7 @@ def _run_rounds(spark: SparkSession, export: Export, after_round: Callable[[Expo
         raise PipelineError(f"An export into {export.sink} does not work over Spark Connect: use another --master")
     state = TableState(spark, export)
     available = offsets_of(spark, export.source, export.options, export.cluster)
+    ensure_same_topics(export, state.topic_ids)
     ensure_continued(export, available, state.ends)
     progress = Exported(ends=dict(state.ends), deleted_ranges=lost_ranges(available, state.ends))
     while ranges := state.remaining_round(available) or next_ranges(available, state.ends, export.round_offsets):
@@ -98,6 +101,7 @@ class TableState:
         self._ranges: dict[TopicPartition, tuple[int, int]] = {}
         self._is_unsettled = False
         self.ends: dict[TopicPartition, int] = {}
+        self.topic_ids: dict[str, str] = {}
         self._exists = table_exists(spark, export.sink)
         if self._exists:
             self._read()
@@ -113,6 +117,7 @@ class TableState:
             recorded, self._id, self._round = content["export"], content["id"], content["round"]
             self.ends = {TopicPartition(topic, number): end for topic, number, end in content["partitions"]}
             self._ranges = _ranges_of(content["writing"])
+            self.topic_ids = dict(content.get("topicIds", {}))
         except (ValueError, KeyError, TypeError, zlib.error) as error:
             raise PipelineError(f"{self._export.sink}: property {PROPERTY} is not that of an export: {error}") from None
         ensure_same_export(self._export, recorded)
@@ -219,6 +224,7 @@ class TableState:
             "id": self._id,
             "round": self._round,
             "partitions": [(*partition, end) for partition, end in sorted(self.ends.items())],
+            "topicIds": ids_to_record(self._export, self.topic_ids, [*self.ends, *self._ranges]),
             "writing": self._rows_of_ranges(),
         }
         return f"'{PROPERTY}' = '{_packed(content)}'"

@@ -70,10 +70,12 @@ def log_ranges(partitions: Iterable[TopicPartition], cluster: Cluster) -> dict[T
         }
 
 
-def topic_ids(uri: Uri, options: Mapping[str, str], cluster: Cluster) -> dict[str, UUID | None]:
+def topic_ids(
+    uri: Uri, options: Mapping[str, str], cluster: Cluster, *, is_streaming: bool = True
+) -> dict[str, UUID | None]:
     """Return the ids of the topics that a live source reads, without Spark; topics that do not exist are left out.
-    Raises PipelineError."""
-    with _live_cluster(uri, options, cluster, is_streaming=True) as live:
+    `is_streaming`: `options` are those of a stream. Raises PipelineError."""
+    with _live_cluster(uri, options, cluster, is_streaming=is_streaming) as live:
         return {partition.topic: topic_id for partition, topic_id in live.partitions(must_exist=False).items()}
 
 
