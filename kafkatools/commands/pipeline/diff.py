@@ -32,7 +32,7 @@ def compared_columns(args: Args, command: str) -> tuple[str, ...]:
         raise UsageError(f"{command} needs two sources, each topic:NAME or log:PATH")
     job_source.ensure_one_of("by", args.by, ("key", "offset", "multiset"))
     job_source.ensure_at_least("limit", args.limit, 0)
-    columns = tuple(name.strip() for name in args.compare.split(","))
+    columns = tuple(dict.fromkeys(name.strip() for name in args.compare.split(",")))
     for name in columns:
         job_source.ensure_one_of("compare", name, _COMPARED)
     return columns

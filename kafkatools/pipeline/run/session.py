@@ -483,9 +483,13 @@ def was_interrupted(exception: BaseException) -> bool:
     """Return whether the exception, or one in its chain of causes and contexts, is a KeyboardInterrupt. When py4j is
     interrupted in a call, it may raise an error of its own about closing the connection."""
     cause: BaseException | None = exception
-    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:  # a chain of explicit causes may be a cycle
+        if isinstance(cause, KeyboardInterrupt):
+            return True
+        seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
-    return cause is not None
+    return False
 
 
 def _message(exception: BaseException) -> str:

@@ -156,7 +156,9 @@ def load_rows(database: duckdb.DuckDBPyConnection, source: LocalSource, rows: pa
     try:
         database.execute(query)
     except duckdb.Error as error:
-        raise source.failure or error from error
+        if source.failure is None:
+            raise
+        raise source.failure from error
     finally:
         database.unregister("input")
 
