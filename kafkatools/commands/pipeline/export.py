@@ -80,6 +80,9 @@ def export_of(console: Console, args: Args, options: dict[str, str], *, has_tabl
     unknown = [name for name in layout if name not in LAYOUTS]
     if unknown:
         raise UsageError(f"--partition-by takes date, topic, both separated by a comma, or none, not {unknown[0]}")
+    repeated = [name for name in layout if layout.count(name) > 1]
+    if repeated:
+        raise UsageError(f"--partition-by names {repeated[0]} twice")
     if args.has_option("round") and args.round < 1:
         raise UsageError(f"--round takes a number of offsets above 0, not {args.round}")
     source = job_source.source_of_operand(console, args, args.operand)

@@ -40,6 +40,7 @@ REFUSED = {
     ): "--to-option replaceWhere: an export only",
     ("export", "log:a", "--to", "iceberg:x", "--to-option", "snapshot-property.kt-round=1"): "marks its commits itself",
     ("export", "log:a", "--to", "csv:x", "--partition-by", "month"): "--partition-by takes date, topic",
+    ("export", "log:a", "--to", "csv:x", "--partition-by", "date,date"): "--partition-by names date twice",
     ("export", "log:a", "--to", "csv:x", "--round", "0"): "--round takes a number of offsets above 0, not 0",
     ("replay", "log:a", "--rate", "fast"): "--rate takes records per second, a number above 0, not fast",
     ("replay", "log:a", "--rate", "0"): "--rate takes records per second, a number above 0, not 0",
