@@ -195,6 +195,12 @@ def test_a_backup_behind_a_url_is_the_same(broker: str, tmp_path: pathlib.Path) 
 
 
 @pytest.mark.slow
+def test_the_password_of_a_url_is_not_printed(broker: str) -> None:
+    create(broker, "hidden-url")
+    row = back_up(broker, "memory://user:hunter2@host/hidden", "hidden-url")
+    assert row["url"] == "memory://[hidden]@host/hidden"
+
+
 def test_a_killed_backup_goes_on_with_its_finished_objects(
     broker: str, data: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

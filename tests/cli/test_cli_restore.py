@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -16,14 +16,19 @@ from support.raw_transactions import RawProducer
 from support.waiting import eventually
 
 from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.group_offsets import GroupOffsets
+from kafkatools.core.admin.offsets import EARLIEST, PartitionOffset
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import LeaderNotAvailable, UnstableOffsetCommit
 from kafkatools.core.producer.batch_producer import BatchProducer
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.records.batch import read_batches
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.exit_status import CommandError
+from kafkatools.tools.backup import group_restore, targets
 from kafkatools.tools.backup.abandoned import forget_mixed
+from kafkatools.tools.backup.cluster_state import log_offsets
 from kafkatools.tools.backup.generations import required_manifest
 from kafkatools.tools.backup.opening import open_store
 from kafkatools.tools.backup.partition_restore import find_cut
@@ -229,6 +234,53 @@ def test_append_times_are_kept_and_the_config_comes_after_the_records(
     ok(target, "restore", "--from", str(tmp_path / "b"))
     assert records(target, "append-time") == records(source, "append-time")
     assert "message.timestamp.type=LogAppendTime" in ok(target, "configs", "--describe", "--topic", "append-time").out
+
+
+def test_a_topic_that_was_there_keeps_its_timestamp_type_and_is_named(
+    source: str, target: str, tmp_path: pathlib.Path
+) -> None:
+    create(source, "was-there", "--config", "message.timestamp.type=LogAppendTime")
+    back_up(source, tmp_path / "b", "was-there")
+    create(target, "was-there")
+    ran = ok(target, "restore", "--from", str(tmp_path / "b"))
+    assert "was-there was there and keeps its message.timestamp.type: that of the source is LogAppendTime" in ran.err
+
+
+def test_an_error_of_a_log_start_offset_is_no_record(
+    source: str, target: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(source, "no-start")
+    back_up(source, tmp_path / "b", "no-start")
+    create(target, "no-start")
+
+    def failing(admin: AdminClient, parts: list[tuple[str, int]], which: int) -> dict[tuple[str, int], PartitionOffset]:
+        if which != EARLIEST:
+            return log_offsets(admin, parts, which)
+        return {part: PartitionOffset(-1, error=LeaderNotAvailable()) for part in parts}
+
+    monkeypatch.setattr(targets, "log_offsets", failing)
+    ran = kt(target, "restore", "--from", str(tmp_path / "b"))
+    assert (ran.status, "is not empty" in ran.err) == (1, False), ran.err
+
+
+def test_a_group_whose_offsets_are_partly_unknown_is_left_alone(
+    source: str, target: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(source, "half-known")
+    fill(source, "half-known", 3, partitions=1)
+    commit(source, "careful", "half-known", 0, 2)
+    back_up(source, tmp_path / "b", "half-known")
+    create(target, "half-known")
+    commit(target, "careful", "half-known", 0, 0)
+
+    def failing(admin: AdminClient, groups: Iterable[str]) -> dict[str, GroupOffsets]:
+        return {group: GroupOffsets({}, {("half-known", 0): UnstableOffsetCommit()}) for group in groups}
+
+    monkeypatch.setattr(group_restore, "fetch_offsets", failing)
+    ran = kt(target, "restore", "--from", str(tmp_path / "b"))
+    monkeypatch.undo()
+    assert (ran.status, "group careful: 0 offsets; not all: " in ran.out) == (1, True), ran
+    assert committed(target, "careful") == {("half-known", 0): 0}
 
 
 @pytest.mark.slow

@@ -193,8 +193,13 @@ class _Restore:
             )
 
     def _finish(self, target: Target) -> None:
-        """Set LogAppendTime, which would have replaced the timestamps of restored records."""
-        if target.has_append_time and target.action != "fill":
+        """Set LogAppendTime, which would have replaced the timestamps of restored records. A topic that existed keeps
+        its configs; a run that was killed before it marked its new topic leaves such a topic, too."""
+        if target.has_append_time and target.action == "fill":
+            self._console.note(
+                f"{target.name} was there and keeps its message.timestamp.type: that of the source is LogAppendTime"
+            )
+        elif target.has_append_time:
             error = set_append_time(self._admin, target)
             if error is not None:
                 self._fail(f"message.timestamp.type=LogAppendTime was not set on {target.name}: {error}")

@@ -118,6 +118,7 @@ def _present(admin: AdminClient, groups: Groups) -> dict[str, Mapping[tuple[str,
     for group in groups:
         state = described[group]
         error = None if isinstance(state.error, GroupIdNotFound) else state.error or present[group].error
+        error = error or next(iter(present[group].errors.values()), None)
         if error is not None:
             found[group] = str(naming(error, Right("DESCRIBE", GROUP, group)))
         elif state.error is None and state.state not in (EMPTY, DEAD):

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from kafkatools.core.entry_points import EntryPoint, find_object
 from kafkatools.core.plugin_calls import PluginCalls, failure
+from kafkatools.core.secrets import without_userinfo
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.tools.backup.store import CollectedObject, NewObject, ObjectSource
 
@@ -54,7 +55,7 @@ class PluginStore:
     is_local = False
 
     def __init__(self, url: str, point: EntryPoint, storage: Storage) -> None:
-        self.url = url.rstrip("/")
+        self.url = without_userinfo(url.rstrip("/"))
         self._point = point
         self._storage = storage
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.atomic_file import sync_directory
+from kafkatools.core.secrets import without_userinfo
 from kafkatools.exit_status import CommandError, UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class NewObject(Protocol):
 
 
 class Store(Protocol):
-    """The objects of a backup."""
+    """The objects of a backup. `url`: for messages and reports, without user and password."""
 
     url: str
     is_local: bool
@@ -229,7 +230,7 @@ class RemoteStore:
     is_local = False
 
     def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/")
+        self.url = without_userinfo(url.rstrip("/"))
         try:
             from fsspec.core import url_to_fs
         except ImportError:

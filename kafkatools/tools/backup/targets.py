@@ -94,13 +94,13 @@ def _check(admin: AdminClient, target: Target, existing: TopicDescription) -> No
         )
     target.topic_id = existing.topic_id
     starts = read_starts(admin, target.mark, target.name, target.topic_id)
-    _read_ends(admin, target)
+    target.ends = _log_offsets(admin, target, LATEST)
     if starts is not None:
         target.action = _CONTINUE
         target.starts = {number: starts.get(number, 0) for number in range(count)}
         return
-    firsts = log_offsets(admin, [(target.name, number) for number in range(count)], EARLIEST)
-    filled = [number for number, end in target.ends.items() if end > firsts[target.name, number].offset]
+    firsts = _log_offsets(admin, target, EARLIEST)
+    filled = [number for number, end in target.ends.items() if end > firsts[number]]
     if filled:
         number = filled[0]
         raise CommandError(
@@ -121,12 +121,15 @@ def _ensure_keeps_timestamps(admin: AdminClient, target: Target) -> None:
         )
 
 
-def _read_ends(admin: AdminClient, target: Target) -> None:
+def _log_offsets(admin: AdminClient, target: Target, which: int) -> dict[int, int]:
+    """Return the first or the end offset of each partition. Raises KafkaError."""
     keys = [(target.name, number) for number in range(len(target.backup.partitions))]
-    for (_, number), offset in log_offsets(admin, keys, LATEST).items():
+    found = {}
+    for (_, number), offset in log_offsets(admin, keys, which).items():
         if offset.error is not None:
             raise naming(offset.error, Right("DESCRIBE", TOPIC, target.name))
-        target.ends[number] = offset.offset
+        found[number] = offset.offset
+    return found
 
 
 def create_missing(
@@ -196,7 +199,7 @@ def _wait_for(admin: AdminClient, targets: Sequence[Target]) -> None:
             topic = described[target.name]
             if topic.error is None and all(part.leader >= 0 for part in topic.partitions):
                 target.topic_id = topic.topic_id
-                _read_ends(admin, target)
+                target.ends = _log_offsets(admin, target, LATEST)
                 target.starts = dict(target.ends)
                 waiting.remove(target)
             failure = topic.error
