@@ -99,7 +99,7 @@ class LocalStore:
         self.url = path
         if create and not os.path.exists(path):
             try:
-                os.makedirs(path, exist_ok=True)
+                _make_directories(path)
             except OSError as error:
                 raise CommandError(f"{path} cannot be created: {error.strerror}", kind="STORAGE_FAILED") from None
         if not os.path.isdir(path) and not (may_be_missing and not os.path.lexists(path)):
@@ -139,7 +139,7 @@ class LocalStore:
     def new_object(self, name: str) -> NewObject:
         path = self._path(name)
         with _local_errors(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _make_directories(os.path.dirname(path))
             return _LocalObject(path)
 
     def put(self, name: str, data: bytes) -> None:
@@ -173,6 +173,18 @@ class LocalStore:
             yield
         finally:
             os.close(descriptor)
+
+
+def _make_directories(path: str) -> None:
+    """Create a directory and its missing parents. Their names survive a power failure, as the files in them do. Raises
+    OSError."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path) or "."
+    _make_directories(parent)
+    with contextlib.suppress(FileExistsError):  # another run has just made it
+        os.mkdir(path)
+    sync_directory(parent)
 
 
 class _Whole:

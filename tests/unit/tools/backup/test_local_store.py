@@ -1,0 +1,28 @@
+"""Objects in a local directory: the names of new directories are durable before an object is."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from kafkatools.exit_status import CommandError
+from kafkatools.tools.backup import store
+from kafkatools.tools.backup.store import LocalStore
+
+
+def test_new_directories_are_synced_in_their_parents(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(store, "sync_directory", synced.append)
+    place = LocalStore(str(tmp_path / "a" / "b"), create=True)
+    place.put("logs/t-0/0.log", b"x")
+    place.put("logs/t-0/1.log", b"x")
+    names = ["", "a", "a/b", "a/b/logs", "a/b/logs/t-0", "a/b/logs/t-0"]
+    assert [pathlib.Path(path) for path in synced] == [tmp_path / name for name in names]
+
+
+def test_a_file_in_the_place_of_a_directory_is_an_error(tmp_path: pathlib.Path) -> None:
+    place = LocalStore(str(tmp_path))
+    (tmp_path / "logs").write_bytes(b"")
+    with pytest.raises(CommandError, match="Not a directory"):
+        place.put("logs/t-0/0.log", b"x")
