@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kafkatools.commands.pipeline.spark import cluster_of, failures, session
 from kafkatools.commands.pipeline.spark_progress import job_progress
 from kafkatools.console import Console
-from kafkatools.exit_status import ExitStatus, UsageError
+from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import Args
 from kafkatools.pipeline.run.manifest import Difference, is_sink_verifiable, pipeline_of, read_manifest
 from kafkatools.pipeline.types import ManifestContent
@@ -23,6 +25,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         if content is None:
             raise UsageError(f"{args.operand}: no such file")
         topics = [source["name"] for source in content["sources"] if source["uri"].startswith("topic:")]
+        _ensure_one_cluster(args.operand, content, topics)
         clusters = dict.fromkeys(topics, cluster_of(console, args)) if topics else {}
         pipeline = pipeline_of(content, clusters)
         with session(console, args) as spark:
@@ -35,6 +38,15 @@ def run(console: Console, args: Args) -> ExitStatus:
             ):
                 differences = verify_manifest(spark, content, pipeline, reports)
     return _report(console, content, differences)
+
+
+def _ensure_one_cluster(path: str, content: ManifestContent, topics: Sequence[str]) -> None:
+    """Raise CommandError if the sources with these names are topics of several clusters, since all are read from one."""
+    cluster_ids = content["pipeline"].get("clusters", {})
+    named = {name: cluster_ids[name] for name in topics if cluster_ids.get(name) is not None}
+    if len(set(named.values())) > 1:
+        places = ", ".join(f"{name} of {cluster_id}" for name, cluster_id in named.items())
+        raise CommandError(f"{path} has topics of several clusters, and kt pipeline verify reads from one: {places}")
 
 
 def _report(console: Console, content: ManifestContent, differences: list[Difference]) -> ExitStatus:

@@ -22,6 +22,7 @@ from kafkatools.exit_status import CommandError
 from kafkatools.tools.copying.checksum import RecordChecksum
 
 _VERSION = 1
+_TO = "-to-"
 
 
 class CopyPlace(NamedTuple):
@@ -34,8 +35,12 @@ class CopyPlace(NamedTuple):
 
     @property
     def group_id(self) -> str:
-        """The consumer group of the progress, which is also the transactional id."""
-        return f"kt-copy-{self.cluster_id}-{self.source}-to-{self.target}"
+        """The consumer group of the progress, which is also the transactional id. A colon, which no topic has,
+        separates topics whose names would leave open where the first one ends."""
+        topics = f"{self.source}-to-{self.target}"
+        if topics.find(_TO) != topics.rfind(_TO):
+            topics = f"{self.source}:{self.target}"
+        return f"kt-copy-{self.cluster_id}-{topics}"
 
 
 class PartitionProgress(NamedTuple):
