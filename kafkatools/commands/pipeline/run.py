@@ -37,6 +37,7 @@ _TEXTS = (
     "sql-file", "transform", "to", "mode", "checkpoint", "trigger", "manifest", "report-path", "to-bootstrap-server",
     "to-command-config",
 )  # fmt: skip
+_QUERIES = ("sql", "sql-file", "transform")
 _FLAGS = ("stream", "strict", "resume")
 _TABLES = ("from-option", "to-option")
 
@@ -111,6 +112,8 @@ def _values(args: Args) -> PipelineValues:
             values = read_toml(args.operand)
     options = {name: getattr(args, name.replace("-", "_")) for name in _TEXTS if args.has_option(name)}
     options |= {name: True for name in _FLAGS if args.has_option(name)}
+    if options.keys() & set(_QUERIES):
+        values = {name: value for name, value in values.items() if name not in _QUERIES}
     values |= options
     for name in _TABLES:
         values[name] = values.get(name, {}) | property_pairs(getattr(args, name.replace("-", "_")), name)

@@ -41,7 +41,7 @@ def run(console: Console, args: Args) -> ExitStatus:
 
 
 def _ensure_one_cluster(path: str, content: ManifestContent, topics: Sequence[str]) -> None:
-    """Raise CommandError if the sources with these names are topics of several clusters, since all are read from one."""
+    """Raise CommandError if the sources with these names are topics of several clusters: all are read from one."""
     cluster_ids = content["pipeline"].get("clusters", {})
     named = {name: cluster_ids[name] for name in topics if cluster_ids.get(name) is not None}
     if len(set(named.values())) > 1:

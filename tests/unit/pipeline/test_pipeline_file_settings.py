@@ -8,7 +8,7 @@ import pytest
 from support.kt import run_kt
 
 from kafkatools.commands.pipeline import COMMAND
-from kafkatools.commands.pipeline.run import _with_credentials
+from kafkatools.commands.pipeline.run import _values, _with_credentials
 from kafkatools.options.parser import parse
 from kafkatools.pipeline.types import PipelineValues
 
@@ -52,3 +52,13 @@ def test_each_schema_registry_gets_the_credentials_of_its_source(tmp_path: pathl
     assert [sources[name].get("schema-registry") for name in "abcd"] == [
         "http://user:line@a:81", "http://user:own@b:81", "http://me:mine@c:81", None
     ]  # fmt: skip
+
+
+def test_a_query_of_the_command_line_replaces_each_form_of_the_file(tmp_path: pathlib.Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text('sql = "SELECT 1"\nfrom = "topic:a"\nto = "console:"\n')
+    _, args = parse(COMMAND, ["run", str(job), "--sql-file", "query.sql"])
+    values = _values(args)
+    assert ("sql" in values, values["sql-file"], values["from"]) == (False, "query.sql", "topic:a")
+    _, args = parse(COMMAND, ["run", str(job)])
+    assert _values(args)["sql"] == "SELECT 1"
