@@ -8,6 +8,7 @@ login needs them: then no profile can be made.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -94,7 +95,7 @@ def _read(path: str, file_format: str | None) -> _File:
     settings = read_properties(path)
     if file_format is None and _has_names_of_librdkafka(settings):
         _ensure_unambiguous(settings, data, path)
-    return _File(path, PROPERTIES, settings, _lines_of_names(path))
+    return _File(path, PROPERTIES, settings, _lines_of_names(data))
 
 
 def _kcat_file(path: str, data: bytes) -> _File:
@@ -175,11 +176,9 @@ def _login_problem(file: _File) -> str:
     )
 
 
-def _lines_of_names(path: str) -> dict[str, int]:
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        numbered = list(enumerate(file, 1))
+def _lines_of_names(data: bytes) -> dict[str, int]:
     lines: dict[str, int] = {}
-    for number, line in numbered:
+    for number, line in enumerate(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", errors="replace"), 1):
         name = next(iter(parse_properties(line.partition("\\u")[0])), None)
         if name is not None:
             lines[name] = number

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
@@ -22,10 +21,9 @@ from kafkatools.pipeline.jobs.export_state import (
     lost_ranges,
     next_ranges,
 )
-from kafkatools.pipeline.jobs.in_process.export_files import LocalDirectory
+from kafkatools.pipeline.jobs.in_process.export_files import locked_state
 from kafkatools.pipeline.jobs.offsets import offsets_of, read_ranges
 from kafkatools.pipeline.sinks.files import Directory
-from kafkatools.pipeline.storage import local_path
 from kafkatools.pipeline.uris import path_of
 
 _CSV_OPTIONS = {"header": "true", "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
@@ -59,10 +57,7 @@ def run_export(
     rounds. `after_round` is called with the progress after each round. Returns the sums. Raises PipelineError, also if
     another export into a directory of this machine is running."""
     directory = Directory(spark, path_of(export.sink))
-    state = ExportState.load(export, directory)
-    local = local_path(path_of(export.sink))
-    with nullcontext() if local is None else LocalDirectory(local).alone():
-        state = ExportState.load(export, directory)  # another run may have ended since
+    with locked_state(export, directory) as state:
         return _run(spark, export, directory, state, after_round)
 
 

@@ -99,8 +99,8 @@ def read_reversal(line: JsonValue) -> Reversal:
 
 
 class Restored:
-    """What the lines of an undo file restore. A line that contradicts an earlier one is refused: the order in which
-    the changes were made is unknown."""
+    """The states that the lines of an undo file restore. A line that contradicts an earlier one is refused: the order
+    in which the changes were made is unknown."""
 
     def __init__(self) -> None:
         self._existence: dict[tuple[str, Target], bool | None] = {}

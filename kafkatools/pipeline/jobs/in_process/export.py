@@ -20,7 +20,7 @@ from kafkatools.pipeline.jobs.export_state import (
     lost_ranges,
     next_ranges,
 )
-from kafkatools.pipeline.jobs.in_process.export_files import LocalDirectory, RoundFiles
+from kafkatools.pipeline.jobs.in_process.export_files import LocalDirectory, RoundFiles, locked_state
 from kafkatools.pipeline.jobs.in_process.export_rows import RowShape
 from kafkatools.pipeline.jobs.in_process.tables import LocalSource
 from kafkatools.pipeline.jobs.offsets import Ranges
@@ -38,9 +38,7 @@ def run_export(
     directory = LocalDirectory(path_of(export.sink))
     is_new = not os.path.lexists(directory.path)
     try:
-        state = ExportState.load(export, directory)
-        with directory.alone():
-            state = ExportState.load(export, directory)  # another run may have ended since
+        with locked_state(export, directory) as state:
             return _run(source, export, shape, state, advance)
     except BaseException:
         if is_new and os.path.isdir(directory.path) and not os.listdir(directory.path):

@@ -20,7 +20,10 @@ import pyarrow.parquet as pq
 
 from kafkatools.core import atomic_file
 from kafkatools.pipeline.errors import PipelineError
+from kafkatools.pipeline.jobs.export_state import Export, ExportDirectory, ExportState
 from kafkatools.pipeline.jobs.in_process.export_rows import ShapedRows
+from kafkatools.pipeline.storage import local_path
+from kafkatools.pipeline.uris import path_of
 from kafkatools.tools.record_files.table_formats import Written
 
 _SUFFIXES = {"parquet": ".c000.snappy.parquet", "json": ".c000.json", "csv": ".c000.csv"}
@@ -94,6 +97,19 @@ class LocalDirectory:
             yield
         except OSError as error:
             raise PipelineError(f"{os.path.join(self.path, name)} cannot be {action}: {error.strerror}") from error
+
+
+@contextmanager
+def locked_state(export: Export, directory: ExportDirectory) -> Iterator[ExportState]:
+    """Yield the state of an export, and hold the lock on its directory if that is on this machine. Raises
+    PipelineError."""
+    state = ExportState.load(export, directory)
+    local = local_path(path_of(export.sink))
+    if local is None:
+        yield state
+        return
+    with LocalDirectory(local).alone():
+        yield ExportState.load(export, directory)  # another run may have ended since
 
 
 class RoundFiles:
