@@ -111,7 +111,7 @@ def _of_plugin(name: str) -> Serializer | None:
     """Return a plugin's serializer, None without one. What it raises, and results other than bytes or None, become
     SerializationError. Raises PluginError."""
     from kafkatools.core.entry_points import find_object
-    from kafkatools.core.plugin_calls import PluginCalls, failure
+    from kafkatools.core.plugin_calls import PluginCalls
 
     found = find_object(PLUGIN_GROUP, name, SerializerPlugin)
     if found is None:
@@ -123,9 +123,9 @@ def _of_plugin(name: str) -> Serializer | None:
         if value is None:
             return None
         try:
-            data: object = plugin.serialize(topic, value)
-        except (Exception, SystemExit) as error:  # as PluginCalls.call, with the value and its topic
-            raise SerializationError(f"Can't serialize {value!r} for topic {topic}: {failure(point, error)}") from error
+            data: object = calls.call(plugin.serialize, topic, value)
+        except SerializationError as error:
+            raise SerializationError(f"Can't serialize {value!r} for topic {topic}: {error}") from error.__cause__
         if data is not None and not isinstance(data, bytes | bytearray | memoryview):
             raise calls.wrong("serialize", data, "bytes or None")
         return serialize_bytes(topic, data)
