@@ -52,6 +52,11 @@ class Uri(NamedTuple):
         return f"{self.kind}:{self.target}"
 
     @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that a `topic:` source names, each once."""
+        return topic_names(self.target)
+
+    @property
     def is_kafka(self) -> bool:
         """Return whether the rows are Kafka records: the kind is `topic` or `log`."""
         return self.kind in (TOPIC, LOG)
@@ -83,10 +88,18 @@ class Cluster:
         }
 
 
+def topic_names(text: str) -> tuple[str, ...]:
+    """Return the topics of a list with commas, each once. Blanks around a name are ignored."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
 def parse_source(text: str) -> Uri:
     """Parse a `--from` URI. Raises PipelineError for text without a colon, an unknown kind, or a missing path or table.
     `topic:` may lack a name, since the option subscribePattern or assign can select topics."""
-    return _parse(text, "source", SOURCE_KINDS)
+    uri = _parse(text, "source", SOURCE_KINDS)
+    if uri.kind == TOPIC and uri.target and not uri.topics:
+        raise PipelineError(f"The source '{text}' names no topic; use topic:NAME,NAME")
+    return uri
 
 
 def parse_sink(text: str) -> Uri:

@@ -354,6 +354,15 @@ def test_a_change_without_outcome_is_unknown_and_can_be_undone(kt: Kt, home: pat
     assert _configs(kt, "--topic", topic) == before
 
 
+def test_a_topic_that_kt_may_not_have_created_is_kept(kt: Kt, home: pathlib.Path) -> None:
+    _topic(kt, "maybe-mine")
+    path = home / "journal" / "000001.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))  # killed before the answer
+    refused = kt("undo", "1", "--yes", "--force", status=ExitStatus.FAILED)
+    assert "it is not known whether kt created this topic" in refused.out
+    assert "maybe-mine" in kt("topics", "--list").out.split()
+
+
 def test_a_failed_change_is_noted_as_failed(kt: Kt) -> None:
     _topic(kt, "there")
     kt("topics", "--create", "--topic", "there", status=ExitStatus.FAILED)

@@ -112,6 +112,5 @@ def right_source(console: Console, args: Args, topic: Uri | None, reports: str) 
     Raises UsageError."""
     if topic is None:
         return job_source.source_of_operand(console, args, args.operands[1], f"{reports}/right")
-    topics = [name for name in topic.target.split(",") if name]
-    cluster = other_cluster(console, args, args.right_bootstrap_server, args.right_command_config, *topics)
+    cluster = other_cluster(console, args, args.right_bootstrap_server, args.right_command_config, *topic.topics)
     return job_source.new_source(console, args, topic, cluster, f"{reports}/right")

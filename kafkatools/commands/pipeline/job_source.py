@@ -118,8 +118,7 @@ def source_of_operand(console: Console, args: Args, text: str | None, reports: s
         raise UsageError(f"{text}: unsupported source; use topic:NAME or log:PATH")
     if uri.kind == "log":
         return new_source(console, args, uri, None, reports)
-    topics = [name for name in uri.target.split(",") if name]
-    return new_source(console, args, uri, cluster_of(console, args, *topics), reports)
+    return new_source(console, args, uri, cluster_of(console, args, *uri.topics), reports)
 
 
 def new_source(console: Console, args: Args, uri: Uri, cluster: Cluster | None, reports: str) -> JobSource:
@@ -151,7 +150,7 @@ def _report_open_ends(console: Console, uri: Uri, cluster: Cluster) -> None:
     from kafkatools.core.admin.topics import describe_topics
     from kafkatools.tools.lines.open_ends import report_open_ends
 
-    topics = [name for name in uri.target.split(",") if name]
+    topics = uri.topics
     with AdminClient(cluster.bootstrap, dict(cluster.settings), console.clock) as admin:
         described = describe_topics(admin, topics)
         latest = {(name, part.partition): -1 for name in topics for part in described[name].partitions}

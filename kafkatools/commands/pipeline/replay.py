@@ -127,8 +127,7 @@ def _topics(source: job_source.JobSource, table: DataFrame, where: str | None) -
     files: sent records do not reach them."""
     if source.is_log:
         return []
-    topics = [name for name in source.uri.target.split(",") if name]
-    return topics or [row.topic for row in table.select("topic").distinct().collect()]
+    return source.uri.topics or [row.topic for row in table.select("topic").distinct().collect()]
 
 
 def plan_of(args: Args, target: str | None, topics: Sequence[str]) -> ReplayPlan:

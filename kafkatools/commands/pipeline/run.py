@@ -24,7 +24,7 @@ from kafkatools.options import (
 from kafkatools.pipeline.run.services import hadoop_setting, outage_notices, services_of
 from kafkatools.pipeline.run.spec import Pipeline, pipeline_from
 from kafkatools.pipeline.types import PipelineValues
-from kafkatools.pipeline.uris import Cluster
+from kafkatools.pipeline.uris import Cluster, topic_names
 from kafkatools.progress import Progress
 
 if TYPE_CHECKING:
@@ -153,14 +153,14 @@ def _clusters(console: Console, args: Args, values: PipelineValues) -> dict[str,
         kind, _, target = str(table.get("from", "")).partition(":")
         if kind == "topic":
             # The manifest of a stream that was killed is completed even if a topic was deleted since.
-            topics = [] if is_interrupted else [topic for topic in target.split(",") if topic]
+            topics = () if is_interrupted else topic_names(target)
             clusters[name] = _cluster(console, args, values, table, topics)
     if str(values.get("to", "")).startswith("topic:"):
         if values.get("to-bootstrap-server"):
             servers, file = values["to-bootstrap-server"], values.get("to-command-config")
             clusters[""] = other_cluster(console, args, servers, file)
         else:
-            clusters[""] = _cluster(console, args, values, values, [])
+            clusters[""] = _cluster(console, args, values, values, ())
     return clusters
 
 
@@ -170,7 +170,9 @@ def _has_journal(manifest: str | None) -> bool:
     return manifest is not None and read_journal(manifest) is not None
 
 
-def _cluster(console: Console, args: Args, values: PipelineValues, table: PipelineValues, topics: list[str]) -> Cluster:
+def _cluster(
+    console: Console, args: Args, values: PipelineValues, table: PipelineValues, topics: tuple[str, ...]
+) -> Cluster:
     """Return a source's own cluster, else that of the command line, else that of the file."""
     servers: str | None = table.get("bootstrap-server") if table is not values else None
     if servers is None and not args.has_option("bootstrap-server"):

@@ -246,7 +246,7 @@ def present_partitions(source: Source) -> list[tuple[str, int]]:
     from kafkatools.core.clock import SystemClock
 
     with AdminClient(source.cluster.bootstrap, dict(source.cluster.settings), SystemClock()) as admin:
-        topics = describe_topics(admin, source.uri.target.split(","))
+        topics = describe_topics(admin, source.uri.topics)
         return sorted((name, info.partition) for name, topic in topics.items() for info in topic.partitions)
 
 

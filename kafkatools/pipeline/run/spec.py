@@ -109,8 +109,7 @@ class Pipeline:
     @property
     def has_several_topics(self) -> bool:
         """Return whether the sources name more than one topic."""
-        names = [name for source in self.sources if source.uri.kind == TOPIC for name in source.uri.target.split(",")]
-        return len(set(names)) > 1
+        return len({name for source in self.sources if source.uri.kind == TOPIC for name in source.uri.topics}) > 1
 
 
 def read_toml(path: str) -> PipelineValues:

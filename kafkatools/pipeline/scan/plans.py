@@ -80,7 +80,7 @@ class ScanPlan:
         """Return the names of the topics: those of the files, or those that the URI names. Raises PipelineError."""
         if self.uri.kind == LOG:
             return {split.file.topic for task in _log_parts(self)[0] for split in task.splits}
-        return set(filter(None, self.uri.target.split(",")))
+        return set(self.uri.topics)
 
     def tasks(self) -> Sequence[Task]:
         """Find what is there now and return the parts to read, in the order of their records: by topic, partition and

@@ -27,8 +27,8 @@ def write_cut(store: Store, targets: Iterable[Target]) -> None:
 
 
 def ensure_not_cut(store: Store, admin: AdminClient, names: Iterable[str]) -> None:
-    """Raise CommandError if one of these topics of the target went on there after a cut; KafkaError. A topic that was
-    created again is another one."""
+    """Raise CommandError if one of these topics of the target went on there after a cut, or if the record is damaged;
+    KafkaError. A topic that was created again is another one."""
     ids = _read_ids(store)
     if not ids:
         return
@@ -45,11 +45,16 @@ def ensure_not_cut(store: Store, admin: AdminClient, names: Iterable[str]) -> No
 
 
 def _read_ids(store: Store) -> set[str]:
-    """The recorded topic ids; none for a damaged record."""
+    """The recorded topic ids; empty without a record. Raises CommandError."""
     if _NAME not in store.sizes(""):
         return set()
     try:
         found = parse_json(read_object(store, _NAME))
         return set(map(str, found["topic_ids"]))
     except (ValueError, KeyError, TypeError):
-        return set()
+        raise CommandError(
+            f"{_NAME} in {store.url}, the record of topics that went on in the target, is damaged",
+            hint="Migrate through another directory (--through), or remove the file if clients use none of the topics "
+            "in the target yet.",
+            kind="DAMAGED",
+        ) from None

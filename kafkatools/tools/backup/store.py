@@ -168,8 +168,10 @@ class LocalStore:
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise CommandError(f"Another kt backup is writing to {self.url}", kind="LOCKED") from None
+            except OSError as error:
+                raise CommandError(f"{path} cannot be locked: {error.strerror}", kind="STORAGE_FAILED") from None
             yield
         finally:
             os.close(descriptor)

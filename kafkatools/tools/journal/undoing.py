@@ -37,6 +37,7 @@ from kafkatools.tools.journal.entries import (
     REPLICAS,
     SHARE_OFFSET,
     TOPIC,
+    UNKNOWN,
     Change,
     Noted,
 )
@@ -45,6 +46,7 @@ from kafkatools.tools.rights import READ_ACLS, READ_USERS, is_missing_right, nam
 
 UNDO, NOTHING, CONFLICT, IMPOSSIBLE = "undo", "nothing", "conflict", "impossible"
 _Present = Callable[[Noted], "JsonValue | KafkaError"]
+_UNKNOWN_CREATOR = "it is not known whether kt created this topic; kt topics --delete deletes it"
 _ANOTHER = "the topic was deleted, and another one has its name"
 
 
@@ -155,6 +157,8 @@ def _present_topics(admin: AdminClient, noted: Sequence[Noted]) -> _Present:
         if topic.error is not None:
             return False if isinstance(topic.error, UnknownTopicOrPartition) else topic.error
         made = one.outcome.topic_id
+        if made is None and one.outcome.state == UNKNOWN:
+            return KafkaError(_UNKNOWN_CREATOR)
         return KafkaError(_ANOTHER) if made is not None and topic.topic_id not in (made, None) else True
 
     return present

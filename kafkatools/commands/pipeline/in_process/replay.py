@@ -23,7 +23,7 @@ def run(console: Console, args: Args) -> ExitStatus:
         from kafkatools.pipeline.jobs.in_process.replay import Replay
 
         source = source_of_operand(console, args, args.operand)
-        topics = [] if source.is_log else [name for name in source.uri.target.split(",") if name]
+        topics = () if source.is_log else source.uri.topics
         here = local_source(source)
         plan = shared.plan_of(args, target, topics)
         with condition_errors():

@@ -31,12 +31,17 @@ def made(**values: Any) -> Any:
         ("parquet:", "parquet: needs a path after the colon"),
         ("iceberg:", "iceberg: needs a table after the colon"),
         ("console:", "console: is not a kind of source"),
+        ("topic: ,", "The source 'topic: ,' names no topic"),
     ],
 )
 def test_what_is_no_source(text: str, message: str) -> None:
     with pytest.raises(PipelineError) as refused:
         uris.parse_source(text)
     assert str(refused.value).startswith(message)
+
+
+def test_blanks_around_the_topics_of_a_source_are_ignored() -> None:
+    assert uris.parse_source("topic:a, b,,a ").topics == ("a", "b")
 
 
 def test_what_is_no_sink() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import pathlib
 
 import pytest
 
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup import store
+from kafkatools.tools.backup.cuts import write_cut
 from kafkatools.tools.backup.store import LocalStore
 
 
@@ -26,3 +30,23 @@ def test_a_file_in_the_place_of_a_directory_is_an_error(tmp_path: pathlib.Path) 
     (tmp_path / "logs").write_bytes(b"")
     with pytest.raises(CommandError, match="Not a directory"):
         place.put("logs/t-0/0.log", b"x")
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    place = LocalStore(str(tmp_path))
+    with place.lock(), pytest.raises(CommandError, match="Another kt backup is writing"), place.lock():
+        pass
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(CommandError, match="cannot be locked: No locks available"), place.lock():
+        pass
+
+
+def test_a_damaged_record_of_cuts_does_not_count_as_none(tmp_path: pathlib.Path) -> None:
+    place = LocalStore(str(tmp_path))
+    write_cut(place, [])
+    (tmp_path / "cuts.json").write_bytes(b'{"v": 1, "topic_')
+    with pytest.raises(CommandError, match=r"cuts\.json .* is damaged"):
+        write_cut(place, [])
