@@ -2,7 +2,8 @@
 
 Rules: all moves run on the node's one thread, a few milliseconds per turn, so that requests are served in between. The
 replicas take turns, a slice each. A future replica that has caught up replaces the current one in the same turn. A move
-interrupted by a stop resumes after the start. replica.alter.log.dirs.io.max.bytes.per.second limits all moves together.
+interrupted by a stop resumes after the start. replica.alter.log.dirs.io.max.bytes.per.second limits all moves together;
+with 0 they stand still.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.log.partition.replica_move import SLICE_BYTES, ReplicaMove
 
 TURN_MS = 5
-NO_LIMIT = 2**63 - 1
+NO_LIMIT = NEVER = 2**63 - 1
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _UUID_HEX = "0" * 32
 
@@ -120,7 +121,7 @@ class ReplicaMoves:
             if rate is not None and rate >= NO_LIMIT:
                 rate = None
             if rate != self._rate:
-                self._rate, self._next_ms = rate, 0
+                self._rate, self._next_ms = rate, NEVER if rate == 0 else 0
 
     # copying
 
@@ -137,7 +138,7 @@ class ReplicaMoves:
                 return
 
     def _note(self, copied: int, now_ms: int) -> None:
-        if self._rate is not None:
+        if self._rate:
             self._next_ms = max(self._next_ms, now_ms) + round(copied * 1000 / self._rate)
 
     def _give_up(self, name: TopicPartition, error: Exception) -> None:

@@ -190,14 +190,14 @@ class LogDirectory:
 
     def delete(self, name: TopicPartition, wall_ms: int) -> None:
         """Close a partition's log (or future replica) and rename its directory to `-delete`, for removal after
-        file.delete.delay.ms. In an offline directory only forget the log. Raises KeyError for a log that is not open,
-        KafkaStorageError, OSError."""
+        file.delete.delay.ms. Writes nothing, because a full disk must not keep the files of a deleted topic. In an
+        offline directory only forget the log. Raises KeyError for a log that is not open, OSError."""
         log = self.logs.pop(name)
         self.residents.discard(name)
         self.futures.pop(name, None)
         if self.failure is not None:
             return
-        log.close()
+        log.release()
         target = self.path_of(filenames.deleted_directory_name(name.topic, name.partition, uuid.uuid4().hex))
         self.files.rename(log.directory, target)
         log.move_to(target)

@@ -9,11 +9,12 @@ waits.
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import TypeVar
 
-from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.format import filenames
@@ -22,6 +23,7 @@ from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.log.partition.partition_log import PartitionLog
 
+_Result = TypeVar("_Result")
 UNASSIGNED = uuid.UUID(int=1)
 """Kafka's DirectoryId.UNASSIGNED: the broker may choose."""
 
@@ -328,9 +330,10 @@ class LogManager:
 
     def cleanup(self, wall_ms: int) -> int:
         """Apply retention to all logs that are neither failed nor being cleaned (LogManager.cleanupLogs). Return the
-        number of deleted segments. Raises KafkaStorageError."""
-        idle = (log for log in self.logs.values() if log.failure is None and log.cleaning is None)
-        return sum(log.delete_retention_segments(wall_ms) for log in idle)
+        number of deleted segments. Raises the first error after all logs were tried: a full disk keeps a log from
+        rolling its last segment, but not the others from making room."""
+        idle = [log for log in self.logs.values() if log.failure is None and log.cleaning is None]
+        return sum(_of_each(idle, lambda log: log.delete_retention_segments(wall_ms)))
 
     def cleanable_logs(self) -> Iterator[PartitionLog]:
         """Iterate over the open logs without a future replica, whatever their cleanup.policy."""
@@ -342,11 +345,10 @@ class LogManager:
         return directory.path_of(filenames.CLEANER_OFFSET_CHECKPOINT), directory.first_dirty_offsets()
 
     def flush_due(self, wall_ms: int) -> None:
-        """Flush the logs whose last flush is flush.ms ago or more (LogManager.flushDirtyLogs). Raises
-        KafkaStorageError."""
-        for log in self.logs.values():
-            if wall_ms - log.last_flush_ms >= log.config.flush_ms:
-                log.flush(wall_ms)
+        """Flush the logs whose last flush is flush.ms ago or more (LogManager.flushDirtyLogs). Raises the first
+        KafkaStorageError after all were tried."""
+        due = [log for log in self.logs.values() if wall_ms - log.last_flush_ms >= log.config.flush_ms]
+        _of_each(due, lambda log: log.flush(wall_ms))
 
     def remove_expired_producers(self, wall_ms: int) -> None:
         """Forget producers without an open transaction that wrote nothing for producer.id.expiration.ms, in all
@@ -386,6 +388,19 @@ class LogManager:
                 failures.append(error)
         if failures:
             raise failures[0]
+
+
+def _of_each(logs: Iterable[PartitionLog], work: Callable[[PartitionLog], _Result]) -> list[_Result]:
+    """Call `work` for each log and return the results. Raises the first KafkaError after all logs were tried."""
+    results, failures = [], []
+    for log in logs:
+        try:
+            results.append(work(log))
+        except KafkaError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    return results
 
 
 def _joined_names(names: list[TopicPartition]) -> str:

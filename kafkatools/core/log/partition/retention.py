@@ -1,10 +1,11 @@
 """Delete old segments by retention.ms, retention.bytes and log start offset (UnifiedLog.deleteOldSegments).
 
 Whole segments are deleted, oldest first, and none with records at or above the high watermark. The active segment is
-deleted only if it is not empty and exceeds retention by time or size; a new segment is rolled first.
+deleted only if it is not empty and exceeds retention by time or size. Before that a new segment is rolled, which fails
+on a full disk, so the closed segments are deleted first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kafkatools.core.log.partition.log_state import LogState
 from kafkatools.core.log.partition.segment import LogSegment
@@ -33,15 +34,21 @@ def _delete_while(log: LogState, now_ms: int, is_due: _Due) -> int:
         if is_empty_active or end > log.high_watermark or not is_due(segment, following):
             break
         deletable.append(segment)
-    if not deletable:
-        return 0
-    if len(deletable) == len(log.segments):
+    active = log.segments.active
+    closed = [segment for segment in deletable if segment is not active]
+    _delete(log, closed, now_ms)
+    if len(closed) < len(deletable):
         log.roll(now_ms)
-    log.delete_segments(deletable, now_ms)
-    first = log.segments.first.base_offset
-    if first > log.log_start_offset:
-        log.increment_log_start_offset(first)
+        _delete(log, [active], now_ms)
     return len(deletable)
+
+
+def _delete(log: LogState, segments: Sequence[LogSegment], now_ms: int) -> None:
+    """Delete the oldest segments and raise the log start offset to the first one left."""
+    log.delete_segments(segments, now_ms)
+    first = log.segments.first.base_offset
+    if segments and first > log.log_start_offset:
+        log.increment_log_start_offset(first)
 
 
 def _is_below_log_start(log: LogState) -> _Due:

@@ -89,6 +89,17 @@ def test_a_topic_is_made_but_for_the_partition_that_has_no_room(broker: FullBrok
     eventually(has_room, 10)
 
 
+def test_a_topic_that_is_deleted_makes_room(broker: FullBroker, tmp_path: pathlib.Path) -> None:
+    configs = [{"name": "file.delete.delay.ms", "value": "0"}]
+    wanted = [{"name": "big", "num_partitions": 1, "replication_factor": 1, "configs": configs}]
+    assert broker.client.call(19, 7, topics=wanted, timeout=1000).topics[0].error_code == 0
+    assert broker.client.produce("big", batch([b"x"])).error_code == 0
+    broker.disk.is_full = lambda path: "/big-0" in path
+    assert broker.client.call(20, 5, topic_names=["big"], timeout=1000).responses[0].error_code == 0
+    eventually(lambda: not [name for name in os.listdir(tmp_path) if name.startswith("big-")], 10)
+    assert broker.reports == []
+
+
 @pytest.mark.slow
 def test_a_partition_that_has_no_room_is_reported_once_until_the_reason_changes(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

@@ -394,6 +394,17 @@ def test_a_throttled_move_is_seen_survives_a_restart_and_can_be_called_back(brok
     assert log.log_end_offset == 21
 
 
+def test_a_throttle_of_zero_holds_moves_until_it_is_raised(broker: Broker) -> None:
+    broker.start()
+    broker.create("t", 1)
+    assert broker.produce(0, 100_000) == NONE
+    broker.throttle("0")
+    assert broker.move(broker.paths[2], "t", 0) == NONE
+    assert broker.describe()["c"][1]["t-0"] == (1, True)
+    broker.throttle(str(1 << 40))
+    eventually(lambda: broker.held() == {"a": [], "b": [], "c": ["t-0"]}, 10)
+
+
 def test_a_deleted_topic_takes_its_moving_replica_along(broker: Broker) -> None:
     broker.start()
     broker.create("t", 1)

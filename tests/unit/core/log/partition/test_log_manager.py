@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.faulty_files import Fault, FaultyFileSystem
+from support.full_disk import FullDisk, watch_writes
 from support.log_batches import NOW_MS, make_batch
 
 from kafkatools.core.errors import KafkaStorageError
@@ -194,3 +195,35 @@ def test_a_checkpoint_is_written_again_only_when_an_offset_changed(tmp_path: Pat
     append(get(manager), 1)
     manager.checkpoint_high_watermarks()
     assert checkpoint.read_text() == "0\n1\nt 0 2\n"
+
+
+def test_a_log_that_cannot_roll_on_a_full_disk_keeps_no_other_from_making_room() -> None:
+    files = FaultyFileSystem()
+    files.make_directory("/logs")
+    manager = started(files, "/logs")
+    config = LogConfig(retention_ms=1, segment_bytes=100)
+    first, second = (manager.get_or_create(TopicPartition(name, 0), TOPIC_ID, config, NOW_MS) for name in "ab")
+    append(first)
+    append(second, 3)
+    assert (len(first.segments), len(second.segments)) == (1, 3)
+    files.fail_after(0, Fault())
+    with pytest.raises(KafkaStorageError, match="No space left"):
+        manager.cleanup(NOW_MS + 10)
+    assert (first.log_start_offset, second.log_start_offset) == (0, 3)
+
+
+def test_retention_on_a_full_disk_deletes_closed_segments_of_a_log_that_cannot_roll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk()
+    manager = started(disk, str(tmp_path))
+    log = manager.get_or_create(NAME, TOPIC_ID, LogConfig(retention_ms=1, segment_bytes=100), NOW_MS)
+    append(log, 3)
+    watch_writes(disk, monkeypatch)
+    disk.is_full = lambda path: path.endswith(".snapshot")
+    with pytest.raises(KafkaStorageError, match="No space left"):
+        manager.cleanup(NOW_MS + 10)
+    assert (log.log_start_offset, log.segments.base_offsets) == (2, [2])
+    disk.is_full = lambda path: False
+    assert manager.cleanup(NOW_MS + 10) == 1
+    assert (log.log_start_offset, log.segments.base_offsets) == (3, [3])
