@@ -2,9 +2,10 @@
 
 Rules: each node has one fetch session and at most one Fetch request in flight. A partition is fetched again as soon as
 its response has arrived, from the end of its buffered data, so that brokers work while records are read. At most two
-responses per partition are buffered, and no request is sent while more than half of fetch.max.bytes is buffered.
-Buffered data is dropped when it no longer starts at the position, after a seek or reset. As in Kafka, partition errors
-take effect when their response is collected.
+responses per partition are buffered, and no request is sent while more than half of fetch.max.bytes is buffered. The
+data of paused partitions does not count: it may stay for ever, and the others would get nothing. Buffered data is
+dropped when it no longer starts at the position, after a seek or reset. As in Kafka, partition errors take effect when
+their response is collected.
 """
 
 from __future__ import annotations
@@ -110,13 +111,14 @@ class Fetcher:
 
     def prepare(self, now_ms: int, can_send: Callable[[int], bool]) -> list[NodeFetch]:
         """Return the Fetch requests to send now; each is in flight until its response or failure is handled. Empty
-        while more than half of fetch.max.bytes is buffered. `can_send(node)` says whether a node is connected. Requests
-        fresh metadata for a partition without a leader."""
+        while more than half of fetch.max.bytes is buffered of partitions that are not paused. `can_send(node)` says
+        whether a node is connected. Requests fresh metadata for a partition without a leader."""
         self._measure_assigned()
         waiting: dict[TopicPartition, list[CompletedFetch]] = {}
         for fetch in self._completed:
             waiting.setdefault(fetch.partition, []).append(fetch)
-        if sum(fetch.size_bytes for fetch in self._completed) > self.settings.fetch_max_bytes // 2:
+        buffered_bytes = sum(fetch.size_bytes for fetch in self._completed if self._is_current(fetch))
+        if buffered_bytes > self.settings.fetch_max_bytes // 2:
             return []
         by_node: dict[int, dict[TopicPartition, FetchPartition]] = {}
         for part in self.subscriptions.fetchable_partitions(lambda part: self._may_fetch(part, waiting, now_ms)):
@@ -227,8 +229,9 @@ class Fetcher:
 
     def _note_empty(self, session: FetchSessionHandler, response: FetchResponse) -> None:
         """Remember the fetch offsets that a response without any records proves to have no records after them. A
-        response with records proves nothing for its empty partitions: the size limit may have excluded them."""
-        if any(data.records for data in response.partitions):
+        response with records proves nothing for its empty partitions: the size limit may have excluded them. Nor does
+        a throttled one: above a quota a broker leaves out all partitions (KIP-219)."""
+        if response.throttle_time_ms > 0 or any(data.records for data in response.partitions):
             return
         failed_partitions = {
             TopicPartition(data.topic, data.partition) for data in response.partitions if data.error_code
@@ -293,7 +296,7 @@ class Fetcher:
                 if fetch.is_consumed and self._completed and self._completed[0] is fetch:
                     self._handed_out(self._completed.popleft())
         finally:
-            self._completed.extend(paused)
+            self._completed.extendleft(reversed(paused))
         return collected
 
     def _handed_out(self, fetch: CompletedFetch) -> None:
@@ -338,7 +341,7 @@ class Fetcher:
                 if batches is not None:
                     collected.append(batches)
         finally:
-            self._completed.extend(paused)
+            self._completed.extendleft(reversed(paused))
         return collected
 
     def _batches_of(self, fetch: CompletedFetch) -> FetchedBatches | None:

@@ -63,6 +63,13 @@ def answer(fetcher: Fetcher, records: bytes = b"", error: int = 0, high_watermar
     fetcher.collect(100)
 
 
+def throttled(fetcher: Fetcher) -> None:
+    """One round that a broker answers above the client's quota: without any partition."""
+    [item] = fetcher.prepare(0, lambda _: True)
+    fetcher.handle_response(item.node, FetchResponse(200, 0, 7), 17)
+    fetcher.collect(100)
+
+
 def batch() -> bytes:
     builder = BatchBuilder(1 << 12, base_offset=40)
     builder.append(0, None, b"x")
@@ -81,6 +88,17 @@ def test_partition_without_records_beside_one_with_records_may_only_have_found_n
     subject, _ = fetcher()
     answer(subject, batch())
     assert not subject.has_nothing_before(P0, 60)
+
+
+def test_throttled_answer_says_nothing_of_records_that_are_there() -> None:
+    subject, subscriptions = fetcher()
+    answer(subject)
+    for part in (P0, P1):
+        subscriptions.seek(part, FetchPosition(30, -1, LeaderAndEpoch(1, 3)))
+    throttled(subject)
+    assert not subject.has_nothing_before(P0, 60)
+    answer(subject)
+    assert subject.has_nothing_before(P0, 60)
 
 
 def test_partition_with_an_error_has_said_nothing() -> None:

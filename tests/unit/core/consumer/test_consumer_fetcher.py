@@ -160,6 +160,32 @@ def test_buffered_bytes_bound_what_is_asked_for() -> None:
     assert script.asked() == {1: [(0, 10)], 2: []}
 
 
+def test_paused_partition_with_a_full_buffer_does_not_stop_the_others() -> None:
+    script = Script(P0, P2, max_bytes=100)
+    script.asked()
+    script.answer(1, data(P0, batch(0, 10)))
+    script.subscriptions.pause(P0)
+    script.answer(2, data(P2, b""))
+    assert script.asked() == {2: []}
+    script.answer(2, data(P2, batch(0, 3)))
+    assert script.collect() == [b"v0", b"v1", b"v2"]
+    script.subscriptions.resume(P0)
+    assert script.collect() == [b"v%d" % number for number in range(10)]
+
+
+def test_paused_responses_stay_in_order_when_another_partition_fills_a_poll() -> None:
+    script = Script(P0, P2)
+    script.asked()
+    script.answer(1, data(P0, batch(0, 3)))
+    script.answer(2, data(P2, batch(0, 3)))
+    script.asked()
+    script.answer(1, data(P0, batch(3, 3)))
+    script.subscriptions.pause(P0)
+    assert script.collect(2) == [b"v0", b"v1"]
+    script.subscriptions.resume(P0)
+    assert sorted(script.collect()) == sorted([b"v2", *(b"v%d" % number for number in range(6))])
+
+
 def test_seek_makes_what_is_buffered_stale() -> None:
     script = Script(P0)
     script.asked()
