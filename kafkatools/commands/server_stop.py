@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -35,7 +36,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     if not servers:
         raise CommandError("No kafka server to stop")
     for server in servers:
-        os.kill(server["pid"], signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(server["pid"], signal.SIGTERM)
         if args.json:
             console.print_json(server)
     return ExitStatus.OK

@@ -19,18 +19,17 @@ FAULTS_FILE, FAULTS_STATE_FILE = "faults.json", "faults.state.json"
 
 
 class RunFile:
-    """The run file of this process, open and locked. Raises OSError when another process has locked it (EAGAIN), or it
-    cannot be created."""
+    """The run file of this process, open, locked and empty. Raises OSError when another process has locked it (EAGAIN),
+    or it cannot be created."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
-            raise
+        descriptor = _locked(path)
+        while descriptor is None:
+            descriptor = _locked(path)
+        self._descriptor = descriptor
+        os.ftruncate(descriptor, 0)  # the pid of a broker that was killed must not be read as that of this one
 
     def write(self, content: Mapping[str, object]) -> None:
         os.ftruncate(self._descriptor, 0)
@@ -40,6 +39,22 @@ class RunFile:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
         os.close(self._descriptor)
+
+
+def _locked(path: str) -> int | None:
+    """Return a locked descriptor of the file at `path`; None if the broker before removed the file meanwhile. Raises
+    OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+    except OSError:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
 
 
 def read_run_file(path: str) -> RunInfo | None:

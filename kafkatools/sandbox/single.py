@@ -8,6 +8,7 @@ several.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -195,7 +196,8 @@ def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:
     running = status(home)
     if running is None:
         return None
-    os.kill(running.pid, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+        os.kill(running.pid, signal.SIGTERM)
     for _ in range(STOP_TIMEOUT_MS // 20):
         if status(home) is None:
             return running

@@ -1,5 +1,6 @@
 """The sandbox as processes: one per home, two starts meet, idle stop, private files. And what server-start refuses."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -86,6 +87,34 @@ def test_the_file_of_a_broker_that_was_killed_counts_for_nothing(tmp_path: pathl
     held.remove()
     (tmp_path / "run" / "2.json").write_text(json.dumps({"pid": 6}))
     assert read_run_file(str(tmp_path / "run" / "2.json")) is None
+
+
+def test_a_run_file_of_a_killed_broker_is_not_read_as_that_of_the_next(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text('{"pid": 4}')
+    held = RunFile(str(path))
+    assert read_run_file(str(path)) is None
+    held.remove()
+
+
+def test_a_run_file_that_is_removed_while_it_is_opened_is_made_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "run.json")
+    earlier = [RunFile(path)]
+    lock = fcntl.flock
+
+    def lock_after_the_end(descriptor: int, operation: int) -> None:
+        while earlier:
+            earlier.pop().remove()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_after_the_end)
+    held = RunFile(path)
+    held.write({"pid": 5})
+    assert read_run_file(path) == {"pid": 5}
+    held.remove()
+
 
 
 BASE = {
