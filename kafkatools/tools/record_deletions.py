@@ -9,7 +9,8 @@ from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import TOPIC, describe_configs
 from kafkatools.core.admin.leaders import ELECTION_MS, TopicPartition
 from kafkatools.core.admin.offsets import EARLIEST, LATEST, list_offsets
-from kafkatools.core.errors import KafkaError, OffsetOutOfRange, PolicyViolation
+from kafkatools.core.admin.topics import describe_topics
+from kafkatools.core.errors import InvalidTopic, KafkaError, OffsetOutOfRange, PolicyViolation
 
 
 class Deletion(NamedTuple):
@@ -22,20 +23,24 @@ class Deletion(NamedTuple):
 def predict_deletions(
     admin: AdminClient, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Deletion | KafkaError]:
-    """Predict the deletion or the error of each partition by the rules of Partition.deleteRecordsOnLeader. Raises
-    KafkaError if the cluster does not respond.
+    """Predict the deletion or the error of each partition by the rules of ReplicaManager.deleteRecordsOnLocalLog and
+    Partition.deleteRecordsOnLeader. Raises KafkaError if the cluster does not respond.
 
     `offsets`: the first offset to keep, -1 for the high watermark.
     """
     low = list_offsets(admin, dict.fromkeys(offsets, EARLIEST), leaderless_ms=ELECTION_MS)
     online_partitions = [key for key, start in low.items() if start.error is None]
     high = list_offsets(admin, dict.fromkeys(online_partitions, LATEST), leaderless_ms=ELECTION_MS)
+    topics = describe_topics(admin, sorted({topic for topic, _ in offsets}))
+    internal = {name for name, topic in topics.items() if topic.is_internal}
     undeletable = _topics_without_deletion(admin, {topic for topic, _ in offsets})
     deletions: dict[TopicPartition, Deletion | KafkaError] = {}
     for key, offset in offsets.items():
         error = low[key].error or high[key].error
         end = high[key].offset if error is None else -1
-        if error is not None:
+        if key[0] in internal:
+            deletions[key] = InvalidTopic()
+        elif error is not None:
             deletions[key] = error
         elif key[0] in undeletable:
             deletions[key] = PolicyViolation()

@@ -8,12 +8,15 @@ from typing import NamedTuple
 from kafkatools.core.broker.metadata import feature_levels as table
 from kafkatools.core.broker.metadata.formatter import FormatRequest, Voter, bootstrap_records, random_uuid
 from kafkatools.core.broker.metadata.scram_credentials import parse_credential
+from kafkatools.core.config import BROKER
+from kafkatools.core.errors import ConfigError
 from kafkatools.core.protocol.definitions import camel_case
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import uuid_from_text
 from kafkatools.exit_status import CommandError
 from kafkatools.java_numbers import java_int, java_short
 
+_CONFIG_ERROR = "CONFIG_ERROR"
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"  # nosec B108
 _VOTERS_AND_DYNAMIC = (
     "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. "
@@ -58,6 +61,7 @@ def log_directories(settings: Mapping[str, str]) -> list[str]:
 
 def format_request(options: FormatOptions, settings: Mapping[str, str]) -> FormatRequest:
     """Return what to format, from the options and server.properties. Raises CommandError or ScramSyntaxError."""
+    node_id, directories = _check_node(settings), log_directories(settings)
     release_level = None if options.release_version is None else _release_level(options.release_version)
     requested_levels = dict(map(_feature, options.feature))
     has_static_voters = bool(settings.get("controller.quorum.voters"))
@@ -66,10 +70,9 @@ def format_request(options: FormatOptions, settings: Mapping[str, str]) -> Forma
     levels = _levels(release_level, requested_levels, has_static_voters=has_static_voters)
     if options.add_scram and levels[table.METADATA_VERSION] < table.METADATA_LEVELS[_SCRAM_RELEASE]:
         raise CommandError(f"SCRAM is only supported in {table.METADATA_VERSION} {_SCRAM_RELEASE} or later.")
-    directories = log_directories(settings)
     return FormatRequest(
         cluster_id=options.cluster_id,
-        node_id=int(settings["node.id"]),
+        node_id=node_id,
         directories=directories,
         metadata_directory=settings.get("metadata.log.dir") or directories[0],
         levels=levels,
@@ -78,6 +81,22 @@ def format_request(options: FormatOptions, settings: Mapping[str, str]) -> Forma
         controller_listener=_controller_listener(settings),
         ignore_formatted=options.ignore_formatted,
     )
+
+
+def _check_node(settings: Mapping[str, str]) -> int:
+    """Return the node id. Raises CommandError with the message of ConfigDef for an invalid node.id or process.roles,
+    and if log.dirs names no directory."""
+    try:
+        node_id = int(str(BROKER["node.id"].parse(settings["node.id"])))
+        roles = BROKER["process.roles"].parse(settings["process.roles"])
+    except ConfigError as error:
+        raise CommandError(str(error), kind=_CONFIG_ERROR) from None
+    if not roles:
+        message = "Configuration 'process.roles' must not be empty. Valid values include: [broker, controller]"
+        raise CommandError(message, kind=_CONFIG_ERROR)
+    if not log_directories(settings):
+        raise CommandError("log.dirs names no directory", kind=_CONFIG_ERROR)
+    return node_id
 
 
 def _levels(release_level: int | None, requested: Mapping[str, int], *, has_static_voters: bool) -> dict[str, int]:

@@ -245,7 +245,7 @@ def test_lag_in_time(client: GroupClient, kt: Callable[..., Ran]) -> None:
 def test_lag_in_time_finds_records_behind_markers_large_batches_and_deleted_ones(
     bootstrap: str, client: GroupClient, kt: Callable[..., Ran]
 ) -> None:
-    now_ms = _topic(client, "odd", 4)
+    now_ms = _topic(client, "odd", 5)
     with RawProducer(bootstrap, "odd-tx") as producer:
         producer.send("odd", 0, [now_ms - 9 * _MINUTE_MS])
         producer.end(committed=True)
@@ -257,13 +257,15 @@ def test_lag_in_time_finds_records_behind_markers_large_batches_and_deleted_ones
         client.produce_rows("odd", 2, [(now_ms - age * _MINUTE_MS, None, b"x" * 100_000, ())] * 2)
     client.produce_rows("odd", 3, [(now_ms - 5 * _MINUTE_MS, None, b"deleted", ())])
     client.produce_rows("odd", 3, [(now_ms - 4 * _MINUTE_MS, None, b"kept", ())])
-    deletion = [{"name": "odd", "partitions": [{"partition_index": 3, "offset": 1}]}]
-    client.call(ApiKey.DELETE_RECORDS, 2, {"topics": deletion, "timeout": 30000})
-    client.commit("odd-g", {("odd", 0): 1, ("odd", 1): 1, ("odd", 2): 1, ("odd", 3): 0})
+    ages = ((5, b"deleted"), (4, b"kept in the same batch"))
+    client.produce_rows("odd", 4, [(now_ms - age * _MINUTE_MS, None, value, ()) for age, value in ages])
+    parts = [{"partition_index": number, "offset": 1} for number in (3, 4)]
+    client.call(ApiKey.DELETE_RECORDS, 2, {"topics": [{"name": "odd", "partitions": parts}], "timeout": 30000})
+    client.commit("odd-g", {("odd", 0): 1, ("odd", 1): 1, ("odd", 2): 1, ("odd", 3): 0, ("odd", 4): 0})
     rows = json.loads(kt("--describe", "--group", "odd-g", "--lag-time", "--json").out)["partitions"]
-    assert [row["lag"] for row in rows] == [2, 1, 3, 2]
-    assert [row["lag_ms"] // _MINUTE_MS for row in rows] == [8, 0, 7, 4]
-    assert [row["behind_newest_ms"] // _MINUTE_MS for row in rows] == [8, 0, 1, 0]  # the marker is the newest
+    assert [row["lag"] for row in rows] == [2, 1, 3, 2, 2]
+    assert [row["lag_ms"] // _MINUTE_MS for row in rows] == [8, 0, 7, 4, 4]
+    assert [row["behind_newest_ms"] // _MINUTE_MS for row in rows] == [8, 0, 1, 0, 0]  # the marker is the newest
 
 
 @pytest.mark.parametrize(

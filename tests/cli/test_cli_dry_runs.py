@@ -67,8 +67,9 @@ def test_topics_are_only_looked_at(kt: Kt) -> None:
 @pytest.mark.slow
 def test_deleted_records_are_foreseen(kt: Kt, tmp_path: pathlib.Path) -> None:
     kt("topics", "--create", "--topic", "compacted", "--config", "cleanup.policy=compact")
+    kt("topics", "--create", "--topic", "__share_group_state", "--config", "cleanup.policy=delete")
     wanted = [("orders", 0, 3), ("orders", 1, -1), ("orders", 2, 0)]
-    refused = [("compacted", 0, -1), ("orders", 2, 5), ("ghost", 0, 1)]
+    refused = [("compacted", 0, -1), ("orders", 2, 5), ("ghost", 0, 1), ("__share_group_state", 0, -1)]
 
     def write(rows: list[tuple[str, int, int]]) -> tuple[str, str]:
         rows_json = [dict(zip(("topic", "partition", "offset"), row, strict=True)) for row in rows]
@@ -87,7 +88,7 @@ def test_deleted_records_are_foreseen(kt: Kt, tmp_path: pathlib.Path) -> None:
 
     # What is foreseen to fail fails, with the same words.
     dry = kt("delete-records", *write(refused), "--dry-run", status=ExitStatus.FAILED)
-    assert (dry.out, len(dry.err.splitlines())) == ("", 3)
+    assert (dry.out, len(dry.err.splitlines())) == ("", 4)
     assert kt("delete-records", *write(refused), status=ExitStatus.FAILED).err == dry.err
 
     kt("delete-records", *write(wanted))

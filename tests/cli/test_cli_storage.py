@@ -156,6 +156,28 @@ def test_levels_and_voters_are_taken_as_by_apache_kafka(
 
 
 @pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("node.id=1", "node.id=one", "Invalid value one for configuration node.id: Not a number of type INT"),
+        ("node.id=1", "node.id=-1", "Invalid value -1 for configuration node.id: Value must be at least 0"),
+        ("node.id=1", "node.id=2147483648",
+         "Invalid value 2147483648 for configuration node.id: Not a number of type INT"),
+        ("broker,controller", "brokr",
+         "Invalid value brokr for configuration process.roles: String must be one of: broker, controller"),
+        ("broker,controller", "",
+         "Configuration 'process.roles' must not be empty. Valid values include: [broker, controller]"),
+        ("log.dirs={directory}", "log.dirs=,", "log.dirs names no directory"),
+    ],
+)  # fmt: skip
+def test_settings_of_a_node_that_cannot_start_are_refused(
+    tmp_path: pathlib.Path, setting: str, value: str, message: str
+) -> None:
+    # ConfigDef's messages; log.dirs without a directory is ours
+    settings = _SERVER.replace(setting, value).format(directory="a")
+    assert _format_error(tmp_path, settings) == message
+
+
+@pytest.mark.parametrize(
     ("other", "problem"),
     [
         ("cluster.id=5L6g3nShT-eMCtK--X86sw\nnode.id=1", "Mismatched cluster IDs between storage directories."),

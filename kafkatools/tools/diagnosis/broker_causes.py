@@ -150,7 +150,7 @@ def _is_used(obs: Observations, broker: BrokerView) -> bool:
     kind = obs.subject.kind
     if kind in (BROKER, CLUSTER):
         return kind == CLUSTER or obs.subject.name == str(broker.id)
-    return kind != GROUP and any(part.leader == broker.id for part in obs.partitions())
+    return any(part.leader == broker.id for part in obs.partitions())
 
 
 def no_controller(obs: Observations) -> Iterator[Finding]:

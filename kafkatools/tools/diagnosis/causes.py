@@ -67,7 +67,7 @@ CAUSES: tuple[Cause, ...] = (
         "A disk is almost full",
         "Less than 3 % of the volume of a log directory is left; at 0 the broker takes the directory offline.",
         "Delete records or topics, shorten retention, or move partitions away.",
-        _ALL,
+        (CLUSTER, TOPIC, PARTITION, BROKER, TRANSACTION),
         broker_causes.disk_full,
     ),
     Cause(

@@ -75,8 +75,10 @@ class _Search:
         return True
 
     def _match(self, offsets: Sequence[int], timestamps: Sequence[int]) -> None:
+        """Note the times of records from the position on: the first batch may have earlier ones, which are deleted if
+        the log starts within the batch."""
         for offset, timestamp in zip(offsets, timestamps, strict=True):
-            while self.pending and self.pending[0] <= offset:
+            while offset >= self.position and self.pending and self.pending[0] <= offset:
                 self.times[self.pending.pop(0)] = RecordTime(offset, timestamp)
 
     def move_into_range(self, log_start_offset: int) -> None:
