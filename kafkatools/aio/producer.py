@@ -174,12 +174,13 @@ class Producer(ProducerBase):
             await self._give_way()
         while (outgoing := self._outbox.outgoing(topic, partition)) is None:
             await self._await_memory()
-            if self._known_cluster(topic, partition) is None:
+            cluster = self._known_cluster(topic, partition)
+            if cluster is None:
                 await self._run(self._metadata_steps(topic, partition, self._max_block_ms))
                 continue
             now_ms = self.clock.now_ms()
             outgoing = self._new_records(topic, partition)
-            self._outbox.open(outgoing, now_ms)
+            self._outbox.open(outgoing, now_ms, cluster)
             if not self._outbox.is_blocked:
                 self._turns.call_soon(self._append_all)
                 break
@@ -235,6 +236,8 @@ class Producer(ProducerBase):
         PartialFailure if some were not. When cancelled, no row is queued. Raises as `send`, ValueError when the numbers
         of keys and values differ, and IllegalState with interceptors.
         """
+        if partition is not None and partition < 0:
+            ProducerRecord(topic, partition=partition)  # raises
         rows = self._rows_of(topic, values, keys)
         if self._interceptors:
             raise IllegalState("send_many does not call interceptors: send the records one by one")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar, cast, overload
 from kafkatools.core.clock import Clock, wall_ns_of
 from kafkatools.core.closing import ensure_close_timeout
 from kafkatools.core.config.client_settings import Settings
-from kafkatools.core.errors import IllegalState, KafkaError, Timeout
+from kafkatools.core.errors import BufferExhausted, IllegalState, KafkaError, Timeout
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.net.telemetry import ensure_enabled
 from kafkatools.core.producer._collect_kernel import PlainSends
@@ -204,9 +204,9 @@ class Producer(PlainSends, ProducerBase):
         payload = Payload(*serialized, ())
         try:
             self._ensure_open()
-            self._wait_on_metadata(topic, partition)
+            cluster, _ = self._wait_on_metadata(topic, partition)
             self._ensure_valid_size(batch_size_upper_bound(payload))
-            future = self._queue.begin(topic, partition, payload, callback)
+            future = self._queue.begin(topic, partition, payload, callback, cluster)
         except KafkaError as error:
             number = UNKNOWN_PARTITION if partition is None else partition
             return FailedFuture(self._failed_to_send(record, number, callback, error), error)
@@ -315,6 +315,8 @@ class Producer(PlainSends, ProducerBase):
         return future
 
     def _send_rows(self, topic: str, rows: RowColumns, partitions: Partitions, sink: RowsSink) -> None:
+        if isinstance(partitions, int) and partitions < 0:
+            ProducerRecord(topic, partition=partitions)  # raises
         self._ensure_ready_to_send()
         self._end_queued(topic)
         if self._interceptors:
@@ -326,11 +328,24 @@ class Producer(PlainSends, ProducerBase):
         except KafkaError as error:
             self._fail_rows(TopicPartition(topic, UNKNOWN_PARTITION if highest is None else highest), sink, error)
             return
-        pool = self._accumulator.pool
-        run(
-            self._append_rows(topic, rows, partitions, sink, (cluster, None)),
-            lambda size_bytes: pool.allocate(size_bytes, self._max_block_ms),
-        )
+        run(self._append_rows(topic, rows, partitions, sink, (cluster, None)), self._allocation())
+
+    def _allocation(self) -> Callable[[int], bytearray]:
+        """Return a function that waits for the memory of a batch, for the rows of one call. Once it has waited for
+        max.block.ms in vain, it waits no more until there is memory: else each further row would wait as long."""
+        pool, limit_ms = self._accumulator.pool, self._max_block_ms
+
+        def allocate(size_bytes: int) -> bytearray:
+            nonlocal limit_ms
+            try:
+                buffer = pool.allocate(size_bytes, limit_ms)
+            except BufferExhausted:
+                limit_ms = 0
+                raise
+            limit_ms = self._max_block_ms
+            return buffer
+
+        return allocate
 
     def _send_rows_singly(self, topic: str, rows: RowColumns, partitions: Partitions, sink: RowsSink) -> None:
         for row, (key, value) in enumerate(cells_of(rows)):

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kafkatools.core.producer.partitioners import Partitioner
     from kafkatools.core.producer.transaction_requests import TransactionalResult
     from kafkatools.core.producer.transactions import TransactionalManager
+    from kafkatools.core.producer.unbatched.outbox import Sent
 
 _log = logging.getLogger(__name__)
 
@@ -209,10 +210,15 @@ class ProducerBase:
     # -- rows --
 
     def _append_known(
-        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, sent_ms: int | None
+        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, sent: Sent | None
     ) -> Generator[int, bytearray, None]:
-        """Append rows of a topic whose metadata is there. `sent_ms` as in RowsAppend."""
-        return self._append_rows(topic, rows, partition, sink, (self._metadata.cluster, sent_ms))
+        """Append rows of a topic whose metadata is there, or was there at the time of `sent`."""
+        cluster = self._metadata.cluster
+        if sent is None:
+            return self._append_rows(topic, rows, partition, sink, (cluster, None))
+        if cluster.partition_count(topic) is None:
+            cluster = sent.cluster
+        return self._append_rows(topic, rows, partition, sink, (cluster, sent.time_ms))
 
     def _rows_of(self, topic: str, values: Sequence[object], keys: Sequence[object] | None) -> RowColumns:
         """Serialize values and keys into columns. Raises ValueError when their numbers differ."""

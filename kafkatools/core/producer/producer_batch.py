@@ -15,6 +15,7 @@ The accumulator's lock guards appends; the rest belongs to the sender's thread.
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum, unique
@@ -35,6 +36,7 @@ from kafkatools.core.producer.futures import (
 )
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.builder import BatchBuilder
+from kafkatools.core.records.columns import name_bytes
 from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
@@ -135,6 +137,12 @@ class RowsThunk:
 
 
 Thunk = RecordThunk | RowsThunk
+
+
+def ends_the_program(error: BaseException) -> bool:
+    """Return whether a callback's exception ends the program: Ctrl-C or SystemExit on the main thread. On the sender's
+    thread `sys.exit` would end only that thread, and all other records would wait for ever."""
+    return not isinstance(error, Exception) and threading.current_thread() is threading.main_thread()
 
 
 class ProducerBatch:
@@ -351,7 +359,9 @@ class ProducerBatch:
         for thunk in self.thunks:
             try:
                 thunk.complete(result, index)
-            except Exception:  # noqa: BLE001 - a caller's callback must not end the sender's thread
+            except BaseException as error:  # noqa: BLE001 - a caller's callback must not end the sender's thread
+                if ends_the_program(error):
+                    raise
                 _log.error(
                     "Error executing user-provided callback on message for topic-partition '%s'",
                     self.topic_partition,
@@ -446,7 +456,7 @@ def record_size_upper_bound(payload: Payload) -> int:
 def _headers_size(headers: Headers) -> int:
     size = _varint_size(len(headers)) - 1
     for name, value in headers:
-        size += _field_size(name.encode("utf-8", "surrogateescape")) + _field_size(value)
+        size += _field_size(name_bytes(name)) + _field_size(value)
     return size
 
 

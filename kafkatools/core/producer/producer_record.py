@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kafkatools.core.records.columns import name_bytes
+
 Headers = Sequence[tuple[str, "bytes | None"]]
 AnyHeaders = Headers | Mapping[str, "bytes | None"]
+_LAST_TIMESTAMP = (1 << 63) - 1
 
 
 class ProducerRecord:
     """A record to send. Partition None lets the partitioner choose. The timestamp is in ms since 1970; None is the time
-    of the send. Raises ValueError for a negative partition or timestamp, TypeError for an argument of the wrong
-    type."""
+    of the send. Raises ValueError for a negative partition, a timestamp below 0 or above 64 bits, and a header name
+    that is no UTF-8, TypeError for an argument of the wrong type."""
 
     __slots__ = ("topic", "partition", "timestamp", "key", "value", "headers")
 
@@ -31,6 +34,8 @@ class ProducerRecord:
             raise TypeError("The partition and the timestamp (ms) are ints or None")
         if timestamp is not None and timestamp < 0:
             raise ValueError(f"Invalid timestamp: {timestamp}. Timestamp should always be non-negative or null.")
+        if timestamp is not None and timestamp > _LAST_TIMESTAMP:
+            raise ValueError(f"Invalid timestamp: {timestamp} ms has more than 64 bits.")
         if partition is not None and partition < 0:
             raise ValueError(f"Invalid partition: {partition}. Partition number should always be non-negative or null.")
         self.topic = topic
@@ -48,10 +53,14 @@ class ProducerRecord:
 
 
 def _pairs(headers: AnyHeaders) -> Headers:
-    """Return headers as (name, value) pairs after a check of their types. Raises TypeError here, because the append to
-    a batch must not fail halfway."""
+    """Return headers as (name, value) pairs after a check. Raises TypeError and ValueError here, because the append to a
+    batch must not fail halfway, nor fail other records."""
     pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
     for name, value in pairs:
         if not isinstance(name, str | bytes) or not isinstance(value, bytes | bytearray | memoryview | None):
             raise TypeError(f"A header is a name and bytes or None, not {name!r}: {value!r}")
+        try:
+            name_bytes(name)
+        except UnicodeEncodeError:
+            raise ValueError(f"The header name {name!r} has a lone surrogate, which is not valid UTF-8") from None
     return pairs

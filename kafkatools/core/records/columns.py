@@ -330,14 +330,20 @@ def decode_headers(encoded: bytes) -> tuple[Header, ...]:
     return tuple(headers)
 
 
+def name_bytes(name: str | bytes) -> bytes:
+    """Return a header's name as bytes. Surrogates from `surrogateescape` become the original bytes. Raises
+    UnicodeEncodeError for other surrogates."""
+    return name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
+
+
 def encode_headers(headers: Sequence[tuple[str | bytes, bytes | None]]) -> bytes:
     """Encode a record's headers with their count, in the v2 format."""
     if not headers:
         return NO_HEADERS
     parts = [varint(len(headers))]
     for name, value in headers:
-        name = name.encode() if isinstance(name, str) else name
-        parts += (varint(len(name)), name)
+        encoded_name = name_bytes(name)
+        parts += (varint(len(encoded_name)), encoded_name)
         if value is None:
             parts.append(b"\x01")
         else:

@@ -2,14 +2,16 @@
 
 Rules: the records of one topic are collected as columns and appended by the kernel, which costs a fraction of an append
 for each record. Their order stays. An append that needs memory never waits: it continues with a later `advance`, and
-meanwhile no record may be added (`is_blocked`). What is in the outbox is sent, also if nobody waits for it.
+meanwhile no record may be added (`is_blocked`). What is in the outbox is sent, also if nobody waits for it. The metadata
+may lose a topic between `open` and the append, for example when the client returns to its bootstrap servers. The
+partitions of its records are then those of the metadata at `open`: without a partition count all keys would share one.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.producer._collect_kernel import RecordRows
@@ -18,6 +20,7 @@ from kafkatools.core.producer.futures import NO_OFFSET, NO_TIMESTAMP, RecordMeta
 from kafkatools.core.records.columns import NO_HEADERS, RowColumns, encode_headers
 
 if TYPE_CHECKING:
+    from kafkatools.core.net.metadata import ClusterView
     from kafkatools.core.producer.producer_batch import RowsSink
     from kafkatools.core.producer.producer_record import Headers
 
@@ -27,15 +30,22 @@ MOST_BYTES = 1 << 16
 Filling = Generator[int, bytearray, None]
 
 
-class Outgoing(RecordRows):
-    """Records of one topic, with their headers, and what remains of them after `take_rows`. `opened_ms`: the time from
-    which delivery.timeout.ms counts."""
+class Sent(NamedTuple):
+    """The time at which rows were sent, in ms, and the cluster metadata then, which had their topic."""
 
-    __slots__ = ("opened_ms", "_headers", "_is_taken")
+    time_ms: int
+    cluster: ClusterView
+
+
+class Outgoing(RecordRows):
+    """Records of one topic, with their headers, and what remains of them after `take_rows`. `sent`: when the collection
+    was opened."""
+
+    __slots__ = ("sent", "_headers", "_is_taken")
 
     def __init__(self, topic: str, partition: int | None, room_bytes: int = MOST_BYTES) -> None:
         super().__init__(topic, partition, room_bytes)
-        self.opened_ms = 0
+        self.sent: Sent | None = None
         self._headers: dict[int, Headers] = {}
         self._is_taken = False
 
@@ -81,11 +91,11 @@ class Outgoing(RecordRows):
 
 
 class Appending(Protocol):
-    """`append(topic, rows, partition, sink, sent_ms)` returns the steps that append rows to batches. The delivery
-    timeout of the rows counts from `sent_ms`, None for the time of the append."""
+    """`append(topic, rows, partition, sink, sent)` returns the steps that append rows to batches. The delivery timeout
+    of the rows counts from `sent`, None for the time of the append."""
 
     def __call__(
-        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, sent_ms: int | None
+        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, sent: Sent | None
     ) -> Filling: ...
 
 
@@ -130,10 +140,10 @@ class Outbox(Generic[Collected]):
             return None
         return found
 
-    def open(self, outgoing: Collected, now_ms: int) -> None:
-        """Begin a new collection, after the append of the topic's last one."""
+    def open(self, outgoing: Collected, now_ms: int, cluster: ClusterView) -> None:
+        """Begin a new collection, after the append of the topic's last one. `cluster`: metadata that has the topic."""
         self.append_topic(outgoing.topic, now_ms)
-        outgoing.opened_ms = now_ms
+        outgoing.sent = Sent(now_ms, cluster)
         self.collected[outgoing.topic] = outgoing
 
     def append_topic(self, topic: str, now_ms: int) -> None:
@@ -153,7 +163,7 @@ class Outbox(Generic[Collected]):
         except Exception as error:  # noqa: BLE001 - nobody else has the records, so their futures would never complete
             _fail(outgoing, error)
             return
-        steps = self._append(outgoing.topic, rows, outgoing.partition, outgoing.sink(), outgoing.opened_ms)
+        steps = self._append(outgoing.topic, rows, outgoing.partition, outgoing.sink(), outgoing.sent)
         self._started.append(_Started(steps, now_ms + self._max_block_ms))
 
     def append_all(self, now_ms: int) -> None:

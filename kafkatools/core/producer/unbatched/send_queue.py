@@ -31,11 +31,12 @@ from kafkatools.core.producer.futures import (
     offset_at,
 )
 from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
-from kafkatools.core.producer.producer_batch import Callback, Payload, RowsSink
+from kafkatools.core.producer.producer_batch import Callback, Payload, RowsSink, ends_the_program
 from kafkatools.core.producer.unbatched.outbox import Outbox, Outgoing
 
 if TYPE_CHECKING:
     from kafkatools.core.clock import Clock
+    from kafkatools.core.net.metadata import ClusterView
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +77,9 @@ class QueuedRecords(Outgoing):
     def _call(self, callback: Callback, metadata: RecordMetadata, error: Exception | None) -> None:
         try:
             callback(metadata, error)
-        except Exception:  # noqa: BLE001 - a caller's callback must not end the sender's thread
+        except BaseException as problem:  # noqa: BLE001 - a caller's callback must not end the sender's thread
+            if ends_the_program(problem):
+                raise
             _log.error(
                 "Error executing user-provided callback on message for topic-partition '%s-%s'",
                 metadata.topic,
@@ -208,9 +211,12 @@ class SendQueue(OpenRows):
                 self._has_progressed.notify_all()
             return self._outbox.delay_ms(now_ms)
 
-    def begin(self, topic: str, partition: int | None, payload: Payload, callback: Callback | None) -> QueuedFuture:
+    def begin(
+        self, topic: str, partition: int | None, payload: Payload, callback: Callback | None, cluster: ClusterView
+    ) -> QueuedFuture:
         """Add a record to a new collection of its topic, after the append of the last one. Waits for memory while that
-        append does, which fails after max.block.ms. Raises IllegalState after `close`."""
+        append does, which fails after max.block.ms. `cluster`: metadata that has the topic. Raises IllegalState after
+        `close`."""
         size_bytes = len(payload.key or b"") + len(payload.value or b"")
         with self._locked():
             records = self._outbox.outgoing(topic, partition)
@@ -222,9 +228,8 @@ class SendQueue(OpenRows):
                 if self.is_closed:
                     raise IllegalState("Cannot perform operation after producer has been closed")
                 if topic not in self.collected:  # another thread may have begun one during the wait
-                    self._outbox.open(
-                        QueuedRecords(topic, partition, self._room_bytes, self._complete), self._clock.now_ms()
-                    )
+                    opened = QueuedRecords(topic, partition, self._room_bytes, self._complete)
+                    self._outbox.open(opened, self._clock.now_ms(), cluster)
                 records = self._outbox.outgoing(topic, partition)
             row = records.add(payload.key, payload.value, payload.timestamp)
             if callback is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterator
 
@@ -119,3 +120,45 @@ def test_negative_offset_is_not_sent_to_a_transaction(bootstrap: str) -> None:
             producer.send_offsets_to_transaction({("rows", 0): -5}, group)
         with producer.transaction():
             producer.send_offsets_to_transaction({}, group)
+
+
+@pytest.mark.parametrize("headers", [(), [("a", b"b")]], ids=["queued", "appended at once"])
+def test_exit_in_a_callback_ends_neither_the_sender_nor_other_records(
+    bootstrap: str, headers: list[tuple[str, bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    def leave(metadata: RecordMetadata, error: Exception | None) -> None:
+        sys.exit(1)
+
+    with kafkatools.Producer(bootstrap_servers=bootstrap) as producer:
+        sent = [producer.send("rows", b"x", headers=headers, callback=leave) for _ in range(2)]
+        assert [future.result(10_000).topic for future in sent] == ["rows", "rows"]
+        producer.flush()
+        assert producer.send("rows", b"y").result(10_000).offset > sent[-1].result().offset
+    assert "Error executing user-provided callback" in caplog.text
+
+
+@pytest.mark.parametrize("name", [b"n\xff", "n\udcff"])
+def test_header_name_that_is_not_utf8_is_sent_as_it_is(bootstrap: str, name: str) -> None:
+    with kafkatools.Producer(bootstrap_servers=bootstrap) as producer:
+        sent = producer.send("rows", b"x", headers=[(name, b"v")]).result()
+    with kafkatools.Consumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([("rows", sent.partition)])
+        consumer.seek(("rows", sent.partition), sent.offset)
+        ((_, _, columns),) = consumer.poll_columns(timeout_ms=10_000)
+        assert columns.raw_headers(0) == [(b"n\xff", b"v")]
+
+
+@pytest.mark.parametrize("partition", [-1, -5])
+def test_rows_for_a_negative_partition_are_an_error(bootstrap: str, partition: int) -> None:
+    with (
+        kafkatools.Producer(bootstrap_servers=bootstrap) as producer,
+        pytest.raises(ValueError, match="Invalid partition"),
+    ):
+        producer.send_many("rows", [b"x"], partition=partition)
+
+
+def test_record_that_cannot_be_encoded_is_refused_before_the_send() -> None:
+    with pytest.raises(ValueError, match="lone surrogate"):
+        ProducerRecord("rows", b"x", headers={"\ud800": b"v"})
+    with pytest.raises(ValueError, match="more than 64 bits"):
+        ProducerRecord("rows", b"x", timestamp=1 << 63)

@@ -7,13 +7,15 @@ from collections.abc import Generator
 from support.manual_clock import ManualClock
 
 from kafkatools.core.errors import KafkaError, UnknownServerError
+from kafkatools.core.net.metadata import ClusterView
 from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.futures import ColumnsFuture
 from kafkatools.core.producer.producer_batch import RowsSink
-from kafkatools.core.producer.unbatched.outbox import Outbox, Outgoing
+from kafkatools.core.producer.unbatched.outbox import Outbox, Outgoing, Sent
 from kafkatools.core.records.columns import RowColumns
 
 OPENED_MS, APPENDED_MS = 1000, 6000
+CLUSTER = ClusterView({})
 
 
 class Records(Outgoing):
@@ -45,17 +47,17 @@ class Appends:
 
     def __init__(self) -> None:
         self.cells: list[bytes | None] = []
-        self.sent_ms: list[int | None] = []
+        self.sent: list[Sent | None] = []
         self.was_empty: list[bool] = []
         self.outbox: Outbox[Records] = Outbox(BufferPool(64, 16, ManualClock()), self._append, 100)
         self.records = Records(self.outbox)
-        self.outbox.open(self.records, OPENED_MS)
+        self.outbox.open(self.records, OPENED_MS, CLUSTER)
 
     def _append(
-        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, sent_ms: int | None
+        self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, sent: Sent | None
     ) -> Generator[int, bytearray, None]:
         self.was_empty.append(not self.outbox)
-        self.sent_ms.append(sent_ms)
+        self.sent.append(sent)
         self.cells += [rows.value(row) for row in range(rows.count)]
         yield from ()
 
@@ -71,10 +73,10 @@ def test_the_outbox_is_not_empty_before_its_records_are_in_batches() -> None:
     assert appends.cells == [b"a", b"b"]
 
 
-def test_an_append_has_the_time_at_which_the_collection_was_opened() -> None:
+def test_an_append_has_time_and_metadata_of_when_the_collection_was_opened() -> None:
     appends = Appends()
     appends.outbox.append_all(APPENDED_MS)
-    assert appends.sent_ms == [OPENED_MS]
+    assert appends.sent == [Sent(OPENED_MS, CLUSTER)]
 
 
 def test_records_that_cannot_be_taken_fail() -> None:

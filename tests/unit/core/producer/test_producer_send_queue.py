@@ -18,6 +18,7 @@ from kafkatools import ConsumerRecord, EmbeddedBroker, Producer, ProducerRecord,
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.net.metadata import ClusterView, Node, PartitionView, TopicView
 from kafkatools.core.producer.futures import RecordFuture
+from kafkatools.core.producer.partitioners import partition_for_key
 from kafkatools.core.producer.unbatched.send_queue import QueuedFuture
 from kafkatools.errors import (
     BufferExhausted,
@@ -274,6 +275,36 @@ def test_the_delivery_timeout_counts_from_the_send_and_not_from_a_later_turn_of_
     clock.advance_ms(1)
     assert [batch.record_count for batch in producer._accumulator.expired_batches(clock.now_ms())] == [1]
     producer.sender.client.close()
+
+
+def test_keys_keep_their_partitions_when_the_metadata_is_lost_before_the_append(broker: EmbeddedBroker) -> None:
+    topic = make_topic(broker, "keyed", THREE)
+    with Producer(bootstrap_servers=broker.bootstrap, linger_ms=60_000) as producer:
+        assert producer.partitions_for(topic) == [0, 1, 2]
+        keys = [b"%d" % number for number in range(50)]
+        sent = [producer.send(topic, b"v", key) for key in keys]
+        assert topic in producer._queue.collected  # type: ignore[union-attr]
+        producer._metadata.rebootstrap(producer.clock.now_ms())
+        producer.flush()
+        partitions = [future.result().partition for future in sent]
+    assert partitions == [partition_for_key(key, THREE) for key in keys]
+
+
+def test_rows_of_one_call_wait_in_vain_for_memory_only_once(broker: EmbeddedBroker) -> None:
+    topic = make_topic(broker, "scarce-memory")
+    clock = SystemClock()
+    limits = {"buffer.memory": 40_000, "max.block.ms": 200, "linger.ms": 0}
+    with Producer(limits, bootstrap_servers=broker.bootstrap) as producer:
+        producer.send(topic, b"first").result()
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            started_ms = clock.now_ms()
+            refused = producer.send_many(topic, [b"x" * 5000] * 50)
+            assert clock.now_ms() - started_ms < 3000
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+        assert refused.failed_count > 40
+        assert sum(run.row_count for run in producer.send_many(topic, [b"x" * 5000] * 50).result()) == 50
 
 
 def test_close_after_a_fatal_error_waits_for_nothing(broker: EmbeddedBroker) -> None:
