@@ -21,6 +21,7 @@ from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.errors import KafkaError, NotEnoughReplicas, NotLeaderOrFollower, UnknownTopicOrPartition
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_results import LogAppendInfo
+from kafkatools.core.log.producers.transaction_verification import Attempts
 from kafkatools.core.protocol import messages
 from kafkatools.core.records.batch import RecordBatch, stamp_batch
 
@@ -41,6 +42,7 @@ class MemoryLog:
         self.failure: Exception | None = None
         self.reads = 0
         self.ongoing: set[tuple[int, int]] = set()
+        self.attempts = Attempts()
 
     @property
     def last_stable_offset(self) -> int:
@@ -91,7 +93,7 @@ class MemoryPartition:
         self.is_under_min_isr = False
         self.leader_epoch = 0
 
-    def append(self, records: memoryview, _now_ms: int, **_: object) -> LogAppendInfo:
+    def append(self, records: memoryview, _now_ms: int, transaction_version: int = -1, **_: object) -> LogAppendInfo:
         if not self.is_leader:
             raise NotLeaderOrFollower()
         if self.is_under_min_isr:
@@ -105,6 +107,7 @@ class MemoryPartition:
             producer = (batch.producer_id, batch.producer_epoch)
             log.ongoing = {each for each in log.ongoing if each[0] != producer[0]}
             log.ongoing |= set() if batch.is_control else {producer}
+            log.attempts.note_append(batch, transaction_version)  # type: ignore[arg-type]
         log.log_end_offset = batch.next_offset
         return LogAppendInfo(batch.base_offset, batch.last_offset, -1, log.log_start_offset, batch.max_timestamp, False)
 

@@ -2,8 +2,8 @@
 
 A batch of a transaction that is open in the partition is appended at once; that takes one look-up. All other partitions
 are verified with the transaction coordinator in one request, or from version 12 on added to the transaction. Until that
-is durable the Produce request waits, with a copy of its frame. A request may hold batches of one producer id only, and
-needs a transactional id.
+is durable the Produce request waits, with a copy of its frame. A batch whose transaction was ended meanwhile gets
+INVALID_TXN_STATE. A request may hold batches of one producer id only, and needs a transactional id.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from struct import Struct
 
 from kafkatools.core.broker.apis import appends
 from kafkatools.core.broker.apis.contexts import ProduceContext
-from kafkatools.core.broker.coordinators.transactions.add_partitions import Operation, client_code
+from kafkatools.core.broker.coordinators.transactions.add_partitions import Operation, client_code, is_still_open
 from kafkatools.core.broker.coordinators.transactions.coordinator import ProducerIdentity
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.metadata.controller.acls import TRANSACTIONAL_ID, WRITE
@@ -33,6 +33,7 @@ from kafkatools.core.errors import (
     TransactionalIdAuthorizationFailed,
     error_for_code,
 )
+from kafkatools.core.log.producers.transaction_verification import Attempt
 from kafkatools.core.records.layout import HEADER_SIZE
 
 FIRST_VERSION_OF_ABORTABLE = 11
@@ -59,14 +60,15 @@ def handle(node: ProduceContext, request: Request, data: appends.ProduceData) ->
     if not has_records or transactional_id is None:
         return appends.append_all(node, request, data)
     operation = Operation.of(request.version, FIRST_VERSION_OF_ABORTABLE, FIRST_VERSION_OF_ADDING)
-    unverified: list[TopicPartition] = []
+    unverified: dict[TopicPartition, tuple[Partition, Attempt]] = {}
     producers = set()
     for partition, records in _transactional(node, request, data):
         identity = ProducerIdentity(*_IDENTITY.unpack_from(records, IDENTITY_POSITION))
         producers.add(identity)
         (sequence,) = _SEQUENCE.unpack_from(records, SEQUENCE_POSITION)
-        if partition.needs_verification(identity, sequence, bumps_epoch=operation.adds):
-            unverified.append((partition.topic, partition.index))
+        attempt = partition.begin_verification(identity, sequence, bumps_epoch=operation.adds)
+        if attempt is not None:
+            unverified[partition.topic, partition.index] = (partition, attempt)
     if len({identity.producer_id for identity in producers}) > 1:
         return _refuse_all(
             request, data, InvalidProducerIdMapping.code, "Transactional records contained more than one producer ID"
@@ -97,19 +99,24 @@ def _verified(
     node: ProduceContext,
     request: Request,
     data: appends.ProduceData,
-    transaction: tuple[str, ProducerIdentity, list[TopicPartition], Operation],
+    transaction: tuple[str, ProducerIdentity, dict[TopicPartition, tuple[Partition, Attempt]], Operation],
 ) -> Response:
     """Append once the coordinator has verified or added the partitions: at once, or later from a copy of the frame.
     Returns the response or DELAYED. Partitions that the coordinator refused have its error and are not appended."""
     transactional_id, producer, unverified, operation = transaction
     deferred = Deferred(request)
 
+    def code_of(place: TopicPartition, code: int) -> int:
+        if not code and not is_still_open(unverified[place][0], producer, unverified[place][1]):
+            return InvalidTxnState.code
+        return client_code(code, operation)
+
     def finish(codes: Mapping[TopicPartition, int]) -> None:
         try:
             refused = {
-                place: _produce_result(place[1], client_code(code, operation), operation)
+                place: _produce_result(place[1], refusal, operation)
                 for place, code in codes.items()
-                if code
+                if (refusal := code_of(place, code))
             }
             response = appends.append_all(node, request, data, refused)
         except CloseConnection as error:
@@ -118,7 +125,8 @@ def _verified(
         if response is not DELAYED or not deferred.is_delayed:
             deferred.complete(response)
 
-    node.coordination.add_partitions.add_or_verify(transactional_id, producer, unverified, finish, adds=operation.adds)
+    add_partitions, places = node.coordination.add_partitions, list(unverified)
+    add_partitions.add_or_verify(transactional_id, producer, places, finish, adds=operation.adds)
     result = deferred.result()
     if deferred.is_delayed:
         request.frame = memoryview(bytearray(request.frame))

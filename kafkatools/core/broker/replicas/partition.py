@@ -36,6 +36,7 @@ from kafkatools.core.log.partition.log_results import LogAppendInfo, LogSlice
 from kafkatools.core.log.partition.partition_log import PartitionLog
 from kafkatools.core.log.partition.plain_append import append_plain
 from kafkatools.core.log.producers.append import NO_TRANSACTION_VERSION, AppendOrigin
+from kafkatools.core.log.producers.transaction_verification import Attempt
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 READ_ALL = 2
@@ -293,17 +294,16 @@ class Partition:
             return self.log.maybe_increment_high_watermark(offset)
         return self.maybe_increment_high_watermark()
 
-    def needs_verification(self, producer: tuple[int, int], sequence: int, *, bumps_epoch: bool) -> bool:
-        """Return whether a transactional batch starts its transaction in this partition, so that the coordinator must
-        confirm it. If so, this also records the attempt in the log (UnifiedLog.maybeStartTransactionVerification). An
-        ongoing transaction needs no confirmation; nor does an older epoch, which the log itself rejects."""
+    def begin_verification(self, producer: tuple[int, int], sequence: int, *, bumps_epoch: bool) -> Attempt | None:
+        """Record in the log that a transactional batch starts its transaction in this partition, and return the attempt
+        that the coordinator must confirm (UnifiedLog.maybeStartTransactionVerification). None for an ongoing
+        transaction, which needs no confirmation, and for an older epoch, which the log itself rejects."""
         entry = self.log.producer_state.producers.get(producer[0])
         if entry is not None:
             is_ongoing = entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer[1]
             if is_ongoing or entry.producer_epoch > producer[1]:
-                return False
-        self.log.attempts.note(*producer, sequence, bumps_epoch=bumps_epoch)
-        return True
+                return None
+        return self.log.attempts.note(*producer, sequence, bumps_epoch=bumps_epoch)
 
     # -- replication ---------------------------------------------------------------------------------------------------
     def maybe_increment_high_watermark(self) -> bool:

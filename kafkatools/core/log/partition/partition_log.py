@@ -208,7 +208,7 @@ class PartitionLog(LogState):
         )
         segment = self._write(batch)
         if self.attempts:
-            self.attempts.forget(header.producer_id)
+            self.attempts.note_append(header, transaction_version)
         self.settle_producers(segment, (update,), () if completed is None else (completed,))
         return self._append_info(batch)
 

@@ -10,9 +10,10 @@ from kafkatools.core.log.producers.state import ProducerStateManager
 from kafkatools.core.records.header import BatchHeader
 
 MAX_ATTEMPTS = 10_000
+EPOCH_BUMP_VERSION = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Attempt:
     """A producer's attempt to begin a transaction: its epoch, the lowest sequence it has sent, and whether each
     transaction bumps the epoch (transaction version 2)."""
@@ -32,20 +33,39 @@ class Attempts:
     def __bool__(self) -> bool:
         return bool(self._attempts)
 
-    def note(self, producer_id: int, producer_epoch: int, sequence: int, *, bumps_epoch: bool) -> None:
-        """Record a batch whose transaction is about to be verified with the coordinator. The lowest sequence of the
-        producer's newest epoch counts; a batch of an older epoch is ignored."""
+    def note(self, producer_id: int, producer_epoch: int, sequence: int, *, bumps_epoch: bool) -> Attempt:
+        """Record a batch whose transaction is about to be verified with the coordinator, and return its attempt. The
+        lowest sequence of the producer's newest epoch counts; a batch of an older epoch is not recorded."""
         attempt = self._attempts.get(producer_id)
+        if attempt is not None and attempt.producer_epoch == producer_epoch:
+            attempt.lowest_sequence = min(attempt.lowest_sequence, sequence)
+            return attempt
+        begun = Attempt(producer_epoch, sequence, bumps_epoch)
         if attempt is None or attempt.producer_epoch < producer_epoch:
             if len(self._attempts) >= MAX_ATTEMPTS:
                 del self._attempts[next(iter(self._attempts))]
-            self._attempts[producer_id] = Attempt(producer_epoch, sequence, bumps_epoch)
-        elif attempt.producer_epoch == producer_epoch:
-            attempt.lowest_sequence = min(attempt.lowest_sequence, sequence)
+            self._attempts[producer_id] = begun
+        return begun
+
+    def holds(self, producer_id: int, attempt: Attempt) -> bool:
+        """Return whether neither a batch nor a marker of the producer was appended since the attempt was recorded
+        (VerificationGuard). After a marker the coordinator's confirmation says nothing about the open transaction: it
+        may be that of the one that the marker ended."""
+        return self._attempts.get(producer_id) is attempt
 
     def forget(self, producer_id: int) -> None:
-        """Forget a producer's attempt, if there is one, because its transaction has begun."""
+        """Forget a producer's attempt, if there is one."""
         self._attempts.pop(producer_id, None)
+
+    def note_append(self, header: BatchHeader, transaction_version: int) -> None:
+        """Forget a producer's attempt after a batch, which has begun the transaction, or a marker, which has ended it.
+        With transaction version 2 a marker has the epoch of the producer's next transaction, whose attempt stays."""
+        attempt = self._attempts.get(header.producer_id)
+        if attempt is None:
+            return
+        is_of_last = header.is_control and transaction_version >= EPOCH_BUMP_VERSION
+        if not is_of_last or attempt.producer_epoch < header.producer_epoch:
+            del self._attempts[header.producer_id]
 
     def check(
         self, header: BatchHeader, entry: ProducerEntry | None, end_offset: int, topic_partition: TopicPartition

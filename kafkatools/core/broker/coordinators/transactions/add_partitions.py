@@ -21,12 +21,15 @@ from kafkatools.core.broker.coordinators.transactions.coordinator import Produce
 from kafkatools.core.broker.coordinators.transactions.transaction import TopicPartition
 from kafkatools.core.broker.coordinators.transactions.transaction_log import TOPIC
 from kafkatools.core.broker.metadata.image import NO_LEADER
+from kafkatools.core.broker.replicas.partition import Partition
+from kafkatools.core.log.producers.transaction_verification import Attempt
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Fields
 from kafkatools.core.topic_partition import topic_fields
 
 ADDING_VERSION = 2
 RESPONSE_TIMEOUT_MS = 10_000
+FIRST_SEQUENCE = 0
 Codes = Mapping[TopicPartition, int]
 
 
@@ -193,21 +196,35 @@ def ensure_in_transaction(
     or later, with 0 or with the error code for the client. Answers 0 without the transaction coordinator if the
     partition's log holds the open transaction, or if transaction.partition.verification.enable is false and `operation`
     only verifies. Raises UnknownTopicOrPartition, NotLeaderOrFollower or KafkaStorageError if this broker does not lead
-    the partition."""
-    log = host.replicas.get(*place).log
+    the partition. Answers InvalidTxnState if the transaction was ended in this partition before the coordinator's
+    answer arrived."""
+    partition = host.replicas.get(*place)
+    log = partition.log
     if log.has_ongoing_transaction(*producer):
         respond(0)
         return
-    if operation.adds or log.config.transaction_partition_verification_enable:
-        add_partitions.add_or_verify(
-            transactional_id,
-            producer,
-            [place],
-            lambda codes: respond(client_code(codes[place], operation)),
-            adds=operation.adds,
-        )
-    else:
+    if not operation.adds and not log.config.transaction_partition_verification_enable:
         respond(0)
+        return
+    attempt = log.attempts.note(*producer, FIRST_SEQUENCE, bumps_epoch=operation.adds)
+
+    def respond_if_open(codes: Codes) -> None:
+        code = client_code(codes[place], operation)
+        if not code and not is_still_open(partition, producer, attempt):
+            code = errors.InvalidTxnState.code
+        respond(code)
+
+    add_partitions.add_or_verify(transactional_id, producer, [place], respond_if_open, adds=operation.adds)
+
+
+def is_still_open(partition: Partition, producer: ProducerIdentity, attempt: Attempt) -> bool:
+    """Return whether the coordinator's confirmation of an attempt still counts: no marker was written to the partition
+    in between. Without this check, a write after the marker would begin a transaction that nothing ends. True also if
+    the transaction has begun by now, or if transaction.partition.verification.enable is false."""
+    log = partition.log
+    if not log.config.transaction_partition_verification_enable or log.has_ongoing_transaction(*producer):
+        return True
+    return log.attempts.holds(producer.producer_id, attempt)
 
 
 def client_code(code: int, operation: Operation) -> int:

@@ -311,6 +311,42 @@ def test_a_leader_that_comes_back_forgot_what_producers_wanted_to_begin_with_bef
     assert info.first_offset == 5
 
 
+def test_an_attempt_to_begin_a_transaction_holds_until_the_producers_next_batch_or_marker(open_log: Opener) -> None:
+    log = open_log()
+    producer = {"producer_id": 7, "producer_epoch": 0, "attributes": TRANSACTIONAL}
+    marker = make_marker(7, 0, commit=True)
+
+    def append_marker() -> None:
+        log.append_as_leader(memoryview(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+
+    attempt = log.attempts.note(7, 0, 0, bumps_epoch=False)
+    assert log.attempts.note(7, 0, 1, bumps_epoch=False) is attempt, "of two batches on their way"
+    assert log.attempts.holds(7, attempt)
+    append_marker()
+    assert not log.attempts.holds(7, attempt), "the transaction that the coordinator confirmed may have ended"
+    attempt = log.attempts.note(7, 0, 0, bumps_epoch=False)
+    log.append_as_leader(memoryview(make_batch(base_sequence=0, **producer)), leader_epoch=0, now_ms=NOW_MS)
+    assert (log.attempts.holds(7, attempt), log.has_ongoing_transaction(7, 0)) == (False, True)
+    newer = log.attempts.note(7, 2, 0, bumps_epoch=True)
+    older = log.attempts.note(7, 1, 0, bumps_epoch=True)
+    assert (log.attempts.holds(7, newer), log.attempts.holds(7, older)) == (True, False)
+
+
+def test_a_marker_of_transaction_version_2_ends_no_attempt_of_the_next_transaction(open_log: Opener) -> None:
+    log = open_log()
+    last = log.attempts.note(7, 0, 0, bumps_epoch=True)
+    other = log.attempts.note(8, 1, 0, bumps_epoch=True)
+    for producer_id in (7, 8):
+        log.append_as_leader(
+            memoryview(make_marker(producer_id, 1, commit=True)),
+            leader_epoch=0,
+            now_ms=NOW_MS,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=2,
+        )
+    assert (log.attempts.holds(7, last), log.attempts.holds(8, other)) == (False, True)
+
+
 def test_retention_by_time_lets_old_segments_go(open_log: Opener, tmp_path: Path) -> None:
     log = open_log(segment_bytes=300, retention_ms=1000)
     fill(log, 6)

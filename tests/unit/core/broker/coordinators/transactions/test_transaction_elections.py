@@ -13,8 +13,8 @@ from kafkatools.core.broker.coordinators.transactions.add_partitions import Oper
 from kafkatools.core.broker.coordinators.transactions.coordinator import InitRequest, ProducerIdentity
 
 STATES, OFFSETS = "__transaction_state", "__consumer_offsets"
-INIT, ADD, END, MARKERS, OFFSET_COMMIT, DESCRIBE, LIST, OFFSET_FETCH = 22, 24, 26, 27, 28, 65, 66, 9
-LOADING, NOT_AVAILABLE, NOT_COORDINATOR, NETWORK, BUSY, NOT_ADDED = 14, 15, 16, 13, 51, 120
+INIT, ADD, END, MARKERS, OFFSET_COMMIT, DESCRIBE, LIST, OFFSET_FETCH, ADD_OFFSETS = 22, 24, 26, 27, 28, 65, 66, 9, 25
+LOADING, NOT_AVAILABLE, NOT_COORDINATOR, NETWORK, BUSY, NOT_ADDED, INVALID_STATE = 14, 15, 16, 13, 51, 120, 48
 ID, GROUP = "x", "g"
 
 
@@ -50,9 +50,9 @@ class Transactions(CoordinatorCluster):
         }
         return self.ask(node_id, ADD, 5, transactions=[transaction])
 
-    def end(self, node_id: int, producer: tuple[int, int]) -> Asked:
+    def end(self, node_id: int, producer: tuple[int, int], version: int = 5) -> Asked:
         identity = {"producer_id": producer[0], "producer_epoch": producer[1]}
-        return self.ask(node_id, END, 5, transactional_id=ID, **identity, committed=True)
+        return self.ask(node_id, END, version, transactional_id=ID, **identity, committed=True)
 
     def begun(self, indexes: tuple[int, ...] = (0, 1, 2)) -> tuple[int, int]:
         """A producer with an open transaction over partitions of all three nodes."""
@@ -410,12 +410,12 @@ def test_it_does_not_wait_for_ever() -> None:
 
 
 # -- offsets in transactions -------------------------------------------------------------------------------------------
-def commit_offset(cluster: Transactions, node_id: int, producer: tuple[int, int]) -> Asked:
+def commit_offset(cluster: Transactions, node_id: int, producer: tuple[int, int], version: int = 5) -> Asked:
     partitions = [{"partition_index": 0, "committed_offset": 7, "committed_metadata": None}]
     return cluster.ask(
         node_id,
         OFFSET_COMMIT,
-        5,
+        version,
         transactional_id=ID,
         group_id=GROUP,
         producer_id=producer[0],
@@ -482,3 +482,26 @@ def test_an_offset_is_not_verified_by_a_node_that_does_not_coordinate_the_group(
     requested = commit_offset(cluster, 1, producer)
     assert requested.answer.topics[0].partitions[0].error_code == NOT_COORDINATOR
     assert not cluster.sent
+
+
+@pytest.mark.parametrize("version", [4, 5])  # the client adds the partition, the group coordinator does
+def test_an_answer_of_the_coordinator_that_arrives_after_the_marker_begins_no_transaction(version: int) -> None:
+    cluster = Transactions()
+    producer = cluster.begun((0,))
+    if version == 4:
+        identity = {"producer_id": producer[0], "producer_epoch": producer[1]}
+        cluster.ask(1, ADD_OFFSETS, 4, transactional_id=ID, group_id=GROUP, **identity)
+        cluster.settle()
+    requested = commit_offset(cluster, 2, producer, version)
+    (verification,) = cluster.sent
+    respond, held = verification.on_response, []
+    verification.on_response = held.append
+    cluster.settle()
+    cluster.end(1, producer, version)
+    cluster.settle()
+    assert (cluster.state(1), sum(cluster.markers(OFFSETS))) == ("CompleteCommit", 1)
+    (answer,) = held
+    respond(answer)
+    cluster.settle()
+    assert requested.answer.topics[0].partitions[0].error_code == INVALID_STATE
+    assert fetched(cluster, 2) == (0, -1), "not unstable for good"
