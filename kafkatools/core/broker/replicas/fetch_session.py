@@ -53,9 +53,10 @@ class CachedPartition:
     log_start_offset: int = -1
 
     def has_news(self, result: FetchedPartition) -> bool:
-        """Return whether an incremental response must include the partition: records, an error, a diverging epoch or
-        changed offsets. Also stores the offsets as sent (maybeUpdateResponseData)."""
+        """Return whether an incremental response must include the partition: records, an error, a diverging epoch, a
+        preferred replica or changed offsets. Also stores the offsets as sent (maybeUpdateResponseData)."""
         has_news = result.size_bytes > 0 or result.error_code != NONE or result.diverging is not None
+        has_news = has_news or result.preferred_read_replica >= 0
         if result.high_watermark != self.high_watermark:
             self.high_watermark, has_news = result.high_watermark, True
         if result.log_start_offset != self.log_start_offset:

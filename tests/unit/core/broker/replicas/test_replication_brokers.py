@@ -43,7 +43,15 @@ def produce(broker: SimulatedBroker, version: int, acks: int = -1) -> Any:
     return broker.ask(PRODUCE, version, messages.encode_fields(messages.request_type(PRODUCE, version), fields))
 
 
-def fetch(broker: SimulatedBroker, version: int, *, offset: int = 0, rack: str = "", epoch: int = -1) -> Any:
+def fetch(
+    broker: SimulatedBroker,
+    version: int,
+    *,
+    offset: int = 0,
+    rack: str = "",
+    epoch: int = -1,
+    session: tuple[int, int] = (0, -1),
+) -> Any:
     topic = {"topic_id": TOPIC_ID} if version >= 13 else {"topic": TOPIC}
     part = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20, "current_leader_epoch": epoch}
     fields = {
@@ -52,6 +60,8 @@ def fetch(broker: SimulatedBroker, version: int, *, offset: int = 0, rack: str =
         "min_bytes": 1,
         "max_bytes": 1 << 20,
         "isolation_level": 0,
+        "session_id": session[0],
+        "session_epoch": session[1],
         "rack_id": rack,
         "topics": [{**topic, "partitions": [part]}],
         "forgotten_topics_data": [],
@@ -137,6 +147,22 @@ def test_consumers_are_sent_to_their_rack_when_the_broker_selects_by_it() -> Non
     }
     assert chosen == {"rack1": -1, "rack2": 2, "rack3": 3, "elsewhere": -1}
     assert not fetch(leader, 18, rack="rack2").responses[0].partitions[0].records
+
+
+def test_a_consumer_whose_session_is_open_is_sent_to_a_follower_that_is_in_sync_again() -> None:
+    cluster = ReplicaSimulation(1, settings=SETTINGS._replace(selects_by_rack=True))
+    cluster.run(30)
+    leader, follower = cluster.brokers[1], cluster.brokers[2]
+    follower.is_paused = True
+    cluster.produce(3)
+    cluster.run_until(lambda: 2 not in partition_of(leader).isr and len(cluster.acknowledged) == 3)
+    opened = fetch(leader, 18, offset=3, rack="rack2", session=(0, 0))
+    assert opened.responses[0].partitions[0].preferred_read_replica == -1
+    assert fetch(leader, 18, offset=3, rack="rack2", session=(opened.session_id, 1)).responses == ()
+    follower.resume()
+    cluster.run_until(lambda: 2 in partition_of(leader).isr)
+    answer = fetch(leader, 18, offset=3, rack="rack2", session=(opened.session_id, 2))
+    assert [part.preferred_read_replica for topic in answer.responses for part in topic.partitions] == [2]
 
 
 def test_offsets_are_told_by_the_leader_alone(cluster: ReplicaSimulation) -> None:
