@@ -127,8 +127,8 @@ class SparseIndex(IndexFile):
 
     # changes
 
-    def _append_entry(self, *fields: int) -> None:
-        if self._entry_count >= self._max_entries:
+    def _append_entry(self, *fields: int, may_exceed: bool = False) -> None:
+        if self._entry_count >= self._max_entries and not may_exceed:
             raise InvalidIndexOffset(
                 f"Attempt to append to a full index (size = {self._entry_count}): {os.path.basename(self.path)}"
             )

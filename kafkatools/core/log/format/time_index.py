@@ -61,10 +61,11 @@ class TimeIndex(SparseIndex):
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
         """Add an entry if the timestamp is above that of the last entry; the same timestamp changes nothing.
-        `skip_full_check` allows the slot kept for the closing entry.
+        `skip_full_check` is for the entry that closes the segment: it has a slot of its own, and gets a further one in
+        an index whose size limit is too small or was lowered.
 
-        Raises IllegalState for a lower timestamp or a full index. Raises InvalidIndexOffset for a lower offset, one too
-        far from the base offset, or when even that slot is in use.
+        Raises IllegalState for a lower timestamp or a full index. Raises InvalidIndexOffset for a lower offset or one
+        too far from the base offset.
         """
         last = self.last_entry
         if not skip_full_check and self.is_full:
@@ -80,5 +81,5 @@ class TimeIndex(SparseIndex):
                 f"timestamp appended ({last.timestamp}) to {self.path}"
             )
         if timestamp > last.timestamp:
-            self._append_entry(timestamp, self.relative_offset(offset))
+            self._append_entry(timestamp, self.relative_offset(offset), may_exceed=skip_full_check)
             self._last_entry = TimestampOffset(timestamp, offset)

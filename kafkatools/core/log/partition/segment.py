@@ -187,11 +187,17 @@ class LogSegment:
         if max_timestamp > newest.timestamp:
             self._max_timestamp = newest = TimestampOffset(max_timestamp, last_offset)
         if self._bytes_since_last_index_entry > self.index_interval_bytes:
+            self._index(last_offset, position, newest)
+            self._bytes_since_last_index_entry = 0
+        self._bytes_since_last_index_entry += size
+
+    def _index(self, last_offset: int, position: int, newest: TimestampOffset) -> None:
+        """Add index entries for a batch, or none in full indexes: several batches of one append, or of a recovery with
+        a smaller segment.index.bytes, may need more entries than there is room for. The next append then rolls."""
+        if not (self.offset_index.is_full or self.time_index.is_full):
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(newest.timestamp, newest.offset)
-            self._bytes_since_last_index_entry = 0
-            self._are_indexes_full = None
-        self._bytes_since_last_index_entry += size
+        self._are_indexes_full = None
 
     # reads
 
@@ -300,8 +306,7 @@ class LogSegment:
                 if header.max_timestamp > self._max_timestamp.timestamp:
                     self._max_timestamp = TimestampOffset(header.max_timestamp, header.last_offset)
                 if position - last_index_entry > self.index_interval_bytes:
-                    self.offset_index.append(header.last_offset, position)
-                    self.time_index.maybe_append(self._max_timestamp.timestamp, self._max_timestamp.offset)
+                    self._index(header.last_offset, position, self._max_timestamp)
                     last_index_entry = position
                 if header.magic >= 2:
                     epochs.note_batch(header.partition_leader_epoch, header.base_offset)

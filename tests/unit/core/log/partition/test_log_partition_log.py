@@ -164,6 +164,50 @@ def test_segments_roll_when_the_index_is_full(open_log: Opener) -> None:
     assert offsets(log, 0, max_bytes=1) == [0]
 
 
+def replicated(first: int, end: int) -> memoryview:
+    """The batches of a leader with these offsets, of one record each."""
+    batches = [
+        make_batch([b"v"], base_offset=offset, timestamps=[NOW_MS + offset], leader_epoch=0)
+        for offset in range(first, end)
+    ]
+    return memoryview(bytearray(b"".join(batches)))
+
+
+def read_on(log: PartitionLog) -> list[int]:
+    found: list[int] = []
+    while len(found) < log.log_end_offset:
+        found += offsets(log, len(found))
+    return found
+
+
+def test_one_append_of_a_follower_may_need_more_index_entries_than_there_is_room_for(open_log: Opener) -> None:
+    log = open_log(segment_index_bytes=80, index_interval_bytes=0)
+    for end in (30, 60):
+        log.append_as_follower(replicated(log.log_end_offset, end), NOW_MS)
+    log.update_high_watermark(60)
+    assert log.segments.base_offsets == [0, 30]
+    assert read_on(log) == list(range(60))
+    found = [log.offset_for_timestamp(NOW_MS + offset) for offset in range(60)]
+    assert [each and each.offset for each in found] == list(range(60))
+
+
+def test_a_log_is_recovered_with_a_smaller_index(open_log: Opener) -> None:
+    open_log(index_interval_bytes=0).append_as_follower(replicated(0, 50), NOW_MS)
+    log = open_log(clean=False, segment_index_bytes=80, index_interval_bytes=0)
+    assert read_on(log) == list(range(50))
+    append(log, b"v", timestamps=[NOW_MS + 50])
+    assert log.segments.base_offsets == [0, 50]
+
+
+def test_the_smallest_index_has_a_segment_for_each_append(open_log: Opener) -> None:
+    log = open_log(segment_index_bytes=4)
+    fill(log, 4)
+    assert log.segments.base_offsets == [0, 1, 2, 3]
+    newest = log.max_timestamp()
+    assert newest is not None
+    assert newest.offset == 3
+
+
 def test_segments_roll_before_relative_offsets_overflow(open_log: Opener) -> None:
     log = open_log()
     for base in (0, 2**31 - 1, 2**31):
