@@ -213,6 +213,19 @@ class LogSegment:
                 return Position(batch_position, header)
         return None
 
+    def first_newest_batch(self) -> BatchHeader | None:
+        """Return the header of the first batch with the newest timestamp, None in a segment without timestamps. The
+        search begins at the index entry for that batch; the whole segment is searched only if the index is wrong.
+        Raises CorruptRecord, OSError."""
+        newest = self.max_timestamp_so_far
+        if newest.timestamp < 0:
+            return None
+        for position in dict.fromkeys((self._indexed_position(newest.offset), 0)):
+            for _, header in walk_headers(self.log, position):
+                if header.max_timestamp == newest.timestamp:
+                    return header
+        return None
+
     def fetch_upper_bound_offset(self, position: int) -> int | None:
         """Return an offset above all records before a file position, by the offset index. None when the index has no
         entry there, or a wrong one."""

@@ -4,7 +4,6 @@ Nothing is copied: a read returns a byte range of a segment file. `PartitionLog.
 log.
 """
 
-from kafkatools.core.log.format.batch_headers import walk_headers
 from kafkatools.core.log.format.transaction_index import AbortedTransaction
 from kafkatools.core.log.partition.log_results import LogSlice
 from kafkatools.core.log.partition.log_state import LogState
@@ -73,9 +72,8 @@ def newest_record(log: LogState) -> TimestampAndOffset | None:
     if not segments:
         return None
     segment: LogSegment = max(segments, key=lambda candidate: candidate.max_timestamp_so_far.timestamp)
-    newest = segment.max_timestamp_so_far
-    for _, header in walk_headers(segment.log):
-        if header.max_timestamp == newest.timestamp:
-            start = max(header.base_offset, log.log_start_offset)
-            return segment.find_offset_by_timestamp(newest.timestamp, start, log.config.max_decompressed_bytes)
-    return None
+    header = segment.first_newest_batch()
+    if header is None:
+        return None
+    start = max(header.base_offset, log.log_start_offset)
+    return segment.find_offset_by_timestamp(header.max_timestamp, start, log.config.max_decompressed_bytes)

@@ -1,5 +1,6 @@
 """Reading, rolling, truncating, retention and searching of one partition's log."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,25 @@ def test_the_smallest_index_has_a_segment_for_each_append(open_log: Opener) -> N
     newest = log.max_timestamp()
     assert newest is not None
     assert newest.offset == 3
+
+
+def test_the_newest_timestamp_is_found_without_reading_the_segment(
+    open_log: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log()
+    log.append_as_follower(replicated(0, 5000), NOW_MS)
+    read, sizes = os.pread, []
+
+    def pread(descriptor: int, size: int, position: int) -> bytes:
+        data = read(descriptor, size, position)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", pread)
+    newest = log.max_timestamp()
+    assert newest is not None
+    assert newest.offset == 4999
+    assert sum(sizes) < log.size_bytes // 4
 
 
 def test_segments_roll_before_relative_offsets_overflow(open_log: Opener) -> None:
