@@ -130,8 +130,9 @@ class Consumer(ConsumerBase):
 
     async def unsubscribe(self) -> None:
         """Leave the group and drop all partitions, manually assigned ones too. When cancelled during a listener's
-        coroutine, call it again."""
+        coroutine, call it again. Raises IllegalState in a listener's coroutine."""
         self._ensure_open()
+        self._ensure_outside_listener()
         await self._run(self._finish_rebalance())
         await self._run(self._unsubscribe())
 
@@ -310,8 +311,13 @@ class Consumer(ConsumerBase):
     def _ensure_one_poll(self) -> None:
         if self._is_closing:
             raise IllegalState(CLOSED)
+        self._ensure_outside_listener()
         if self._is_polling:
             raise IllegalState(_TWO_POLLS)
+
+    def _ensure_outside_listener(self) -> None:
+        if self._rebalancing is not None:
+            self._rebalancing.ensure_outside_listener()
 
     def _rebalance(self, group: GroupConsumer, now_ms: int) -> Steps[None]:
         if self._rebalancing is None:
@@ -336,10 +342,11 @@ class Consumer(ConsumerBase):
         With enable.auto.commit, commits before leaving. `leave_group` as in kafkatools.Consumer.close. A listener's
         coroutine that takes longer is cancelled. When cancelled, it closes at once. Calls of other tasks raise
         IllegalState. A second call does nothing. Raises KafkaError caused by a rebalance listener, after closing;
-        ValueError if negative."""
+        ValueError if negative; IllegalState in a listener's coroutine."""
         ensure_close_timeout(timeout_ms)
         if self._is_closed or self._is_closing:
             return
+        self._ensure_outside_listener()
         self._turns.start()
         self.give_back()
         limit_ms = DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms

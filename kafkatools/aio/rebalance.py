@@ -1,15 +1,20 @@
 """A rebalance whose listener may be a coroutine: the next poll continues it where a cancelled one left it.
 
 Rules: a listener's coroutine runs as a task of its own. A cancelled poll does not cancel it, because the listener may
-be in the middle of storing offsets, and a half-revoked assignment must be completed before anything is fetched.
+be in the middle of storing offsets, and a half-revoked assignment must be completed before anything is fetched. A call
+that waits for the rebalance would wait for itself inside of the listener, so it is refused there.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 
 from kafkatools.core.consumer.network import Steps
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import IllegalState, KafkaError
+
+_running: ContextVar[Rebalance | None] = ContextVar("kafkatools_rebalance", default=None)
+"""The rebalance whose listener the present task runs, or the task that started it."""
 
 
 class Rebalance:
@@ -19,6 +24,11 @@ class Rebalance:
         self._steps = steps
         self._listener: asyncio.Future[object] | None = None
         self.is_over = False
+
+    def ensure_outside_listener(self) -> None:
+        """Raise IllegalState in the listener's coroutine, and in tasks that it has started."""
+        if _running.get() is self and not self.is_over:
+            raise IllegalState("poll, unsubscribe and close cannot be called in a callback of a rebalance listener")
 
     def resume(self) -> Steps[None]:
         """Continue until the end; waits for a listener's task. May be closed while it waits, and called again."""
@@ -42,7 +52,11 @@ class Rebalance:
             self.is_over = True
             raise
         assert not isinstance(pause, int), "a group's part of a poll waits for listeners only"
-        self._listener = asyncio.ensure_future(pause)
+        former = _running.set(self)
+        try:
+            self._listener = asyncio.ensure_future(pause)  # its task copies the context
+        finally:
+            _running.reset(former)
 
     def cancel(self) -> None:
         """Cancel the listener's task and drop the rebalance, because the consumer closes."""

@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 import anyio
 import pytest
@@ -155,6 +155,34 @@ async def use(consumer: aio.Consumer, values: list[int], random_source: random.R
             values.append(int(record.value))
             if random_source.randrange(3) == 0:
                 return
+
+
+class Caller(kafkatools.RebalanceListener):
+    """A listener that makes a call of its consumer, in a task of its own or not."""
+
+    def __init__(self, call: Callable[[], Coroutine[object, object, object]], *, is_in_task: bool) -> None:
+        self.call = call
+        self.is_in_task = is_in_task
+
+    async def on_partitions_assigned(self, partitions: Sequence[kafkatools.TopicPartition]) -> None:
+        await (asyncio.create_task(self.call()) if self.is_in_task else self.call())
+
+
+@pytest.mark.parametrize("is_in_task", [False, True])
+@pytest.mark.parametrize("call", ["unsubscribe", "close", "poll"])
+def test_a_listener_cannot_wait_for_its_own_rebalance(bootstrap: str, call: str, is_in_task: bool) -> None:
+    async def main() -> None:
+        async with group(bootstrap, f"inside {call} {is_in_task}", group_protocol="consumer") as consumer:
+            calls = {"unsubscribe": consumer.unsubscribe, "close": consumer.close, "poll": lambda: consumer.poll(100)}
+            consumer.subscribe(["numbers"], Caller(calls[call], is_in_task=is_in_task))
+            async with asyncio.timeout(10):
+                with pytest.raises(KafkaError) as raised:
+                    async for _ in consumer:
+                        pass
+            assert isinstance(raised.value.__cause__, IllegalState)
+            assert "in a callback of a rebalance listener" in str(raised.value.__cause__)
+
+    run_on("asyncio", main)
 
 
 @pytest.mark.slow

@@ -343,6 +343,46 @@ def test_a_commit_cancelled_while_its_records_wait_for_memory_is_aborted(broker:
     assert b"memory again" in values and not any(value.startswith(b"no memory") for value in values)
 
 
+@pytest.mark.slow
+def test_a_flush_does_not_wait_for_records_that_are_sent_later(broker: kafkatools.EmbeddedBroker) -> None:
+    async def send_until(stopped: asyncio.Event, producer: aio.Producer) -> None:
+        while not stopped.is_set():
+            await producer.send("memory", b"x" * 1000)
+
+    async def main() -> None:
+        settings = {"buffer_memory": 65_536, "batch_size": 4_096, "linger_ms": 0}
+        stopped = asyncio.Event()
+        async with (
+            aio.Producer(bootstrap_servers=broker.bootstrap, **settings) as producer,
+            asyncio.TaskGroup() as tasks,
+        ):
+            for _ in range(3):
+                tasks.create_task(send_until(stopped, producer))
+            await asyncio.sleep(0.1)
+            async with asyncio.timeout(20):
+                await producer.flush()
+            stopped.set()
+
+    with broker.faults.add("delay", api="Produce", delay_ms=20):
+        run_on("asyncio", main)
+
+
+def test_a_commit_whose_records_wait_for_memory_times_out(broker: kafkatools.EmbeddedBroker) -> None:
+    async def main() -> None:
+        settings = {"transactional_id": "late", "buffer_memory": 20_000, "batch_size": 8_000}
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            with broker.faults.add("error", api="Produce", topic="transactions", error="NOT_LEADER_OR_FOLLOWER"):
+                rows = await producer.send_many("transactions", [b"late".ljust(900)] * 100)
+                with pytest.raises(Timeout, match="waited for memory"):
+                    await producer.commit_transaction(timeout_ms=100)
+            await producer.commit_transaction()
+            assert sum(run.row_count for run in await rows) == 100
+
+    run_on("asyncio", main)
+
+
 def test_a_transaction_inside_of_another_one_is_refused_and_aborts_nothing(bootstrap: str) -> None:
     async def main() -> None:
         settings = {"transactional_id": "outer"}

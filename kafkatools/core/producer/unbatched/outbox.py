@@ -113,7 +113,8 @@ Collected = TypeVar("Collected", bound=Outgoing)
 
 class Outbox(Generic[Collected]):
     """The records of all topics that are in no batch so far. `collected` by topic: the records that wait for the next
-    append, to which others may be added."""
+    append, to which others may be added. `begun` and `ended`: the numbers of appends, which end in their order. So
+    the appends up to now have ended once `ended` reaches the present `begun`."""
 
     def __init__(self, pool: BufferPool, append: Appending, max_block_ms: int) -> None:
         self._pool = pool
@@ -122,11 +123,17 @@ class Outbox(Generic[Collected]):
         self.collected: dict[str, Collected] = {}
         self._started: deque[_Started] = deque()
         self._is_taking = False
+        self.begun = 0
 
     def __bool__(self) -> bool:
         # A thread may ask without the lock, while another one moves records from `collected` to `_started`. In this
         # order at least one of the three shows them.
         return bool(self.collected or self._is_taking or self._started)
+
+    @property
+    def ended(self) -> int:
+        """The number of appends that have ended."""
+        return self.begun - len(self._started)
 
     @property
     def is_blocked(self) -> bool:
@@ -163,8 +170,11 @@ class Outbox(Generic[Collected]):
         except Exception as error:  # noqa: BLE001 - nobody else has the records, so their futures would never complete
             _fail(outgoing, error)
             return
-        steps = self._append(outgoing.topic, rows, outgoing.partition, outgoing.sink(), outgoing.sent)
+        self._begin(self._append(outgoing.topic, rows, outgoing.partition, outgoing.sink(), outgoing.sent), now_ms)
+
+    def _begin(self, steps: Filling, now_ms: int) -> None:
         self._started.append(_Started(steps, now_ms + self._max_block_ms))
+        self.begun += 1
 
     def append_all(self, now_ms: int) -> None:
         """Append all collected records to batches, as far as there is memory."""
@@ -174,8 +184,7 @@ class Outbox(Generic[Collected]):
 
     def start(self, topic: str, rows: RowColumns, partition: int | None, sink: RowsSink, now_ms: int) -> None:
         """Append rows to batches, as far as there is memory."""
-        steps = self._append(topic, rows, partition, sink, None)
-        self._started.append(_Started(steps, now_ms + self._max_block_ms))
+        self._begin(self._append(topic, rows, partition, sink, None), now_ms)
         self.advance(now_ms)
 
     def advance(self, now_ms: int) -> None:

@@ -224,7 +224,7 @@ class SendQueue(OpenRows):
                 records = None  # else the room would be used up, and the next record comes here again
             while records is None:
                 self._outbox.append_topic(topic, self._clock.now_ms())
-                self._await_progress_locked(None)
+                self._await_memory_locked()
                 if self.is_closed:
                     raise IllegalState("Cannot perform operation after producer has been closed")
                 if topic not in self.collected:  # another thread may have begun one during the wait
@@ -241,21 +241,24 @@ class SendQueue(OpenRows):
         if self._outbox:
             with self._locked():
                 self._outbox.append_topic(topic, self._clock.now_ms())
-                self._await_progress_locked(None)
+                self._await_memory_locked()
 
-    def empty(self, limit_ms: int | None = None) -> bool:
-        """Append all records to batches, waiting at most `limit_ms` for memory (None: as long as max.block.ms lets
-        appends wait). Return whether none is left."""
+    def empty(self, limit_ms: int | None = None) -> None:
+        """Append the records that are there to batches, waiting at most `limit_ms` for memory (None: as long as
+        max.block.ms lets appends wait). Records that other threads add meanwhile are not waited for."""
         if not self._outbox:
-            return True
+            return
         with self._locked():
             self._outbox.append_all(self._clock.now_ms())
-            self._await_progress_locked(limit_ms)
-            return not self._outbox
+            begun = self._outbox.begun
+            self._await_progress_locked(lambda: self._outbox.ended < begun, limit_ms)
 
-    def _await_progress_locked(self, limit_ms: int | None) -> None:
+    def _await_memory_locked(self) -> None:
+        self._await_progress_locked(lambda: self._outbox.is_blocked, None)
+
+    def _await_progress_locked(self, is_waiting: Callable[[], bool], limit_ms: int | None) -> None:
         deadline_ms = None if limit_ms is None else self._clock.now_ms() + limit_ms
-        while self._outbox.is_blocked:
+        while is_waiting():
             now_ms = self._clock.now_ms()
             delay_ms = self._outbox.delay_ms(now_ms) or 1
             if deadline_ms is not None:
