@@ -18,9 +18,11 @@ from kafkatools.tools.schemas.errors import SchemaError
 from kafkatools.tools.schemas.registry import RegisteredSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
     from google.protobuf.descriptor import Descriptor, FileDescriptor
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message import Message
 
@@ -177,21 +179,48 @@ class ProtobufMessage:
 
 
 def _add_bundled_files(pool: DescriptorPool, present: set[str]) -> None:
-    """Add the google.protobuf.* files that the library bundles, except those in `present`."""
+    """Add the files that a schema may import without a reference: the google.protobuf.* files that the library bundles
+    and those that Confluent's registry knows, except those in `present`."""
     from google.protobuf import (
         any_pb2,
+        api_pb2,
+        descriptor_pb2,
         duration_pb2,
         empty_pb2,
         field_mask_pb2,
+        source_context_pb2,
         struct_pb2,
         timestamp_pb2,
+        type_pb2,
         wrappers_pb2,
     )
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     modules: tuple[ModuleType, ...] = (
-        any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
+        descriptor_pb2, any_pb2, source_context_pb2, type_pb2, api_pb2, duration_pb2, empty_pb2, field_mask_pb2,
+        struct_pb2, timestamp_pb2, wrappers_pb2,
     )  # fmt: skip
     for module in modules:
         if module.DESCRIPTOR.name not in present:
-            pool.Add(FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb))
+            pool.Add(descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb))
+    for file in _confluent_files():
+        if file.name not in present:
+            pool.Add(file)
+
+
+def _confluent_files() -> Iterator[FileDescriptorProto]:
+    """Yield the files that Confluent's registry resolves without a reference. Of confluent/meta.proto, which has only
+    options, values need nothing: they are decoded with an empty file of its name."""
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+
+    yield FileDescriptorProto(name="confluent/meta.proto", syntax="proto3")
+    file = FileDescriptorProto(name="confluent/type/decimal.proto", package="confluent.type", syntax="proto3")
+    decimal = file.message_type.add(name="Decimal")
+    types = {"value": "TYPE_BYTES", "precision": "TYPE_UINT32", "scale": "TYPE_INT32"}
+    for number, (name, kind) in enumerate(types.items(), 1):
+        decimal.field.add(
+            name=name,
+            number=number,
+            type=FieldDescriptorProto.Type.Value(kind),
+            label=FieldDescriptorProto.Label.Value("LABEL_OPTIONAL"),
+        )
+    yield file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 import io
@@ -20,9 +21,11 @@ fastavro = pytest.importorskip("fastavro")
 pytest.importorskip("google.protobuf")
 pytest.importorskip("jsonschema")
 from fastavro.utils import generate_one  # noqa: E402
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as FieldType  # noqa: E402
 
 from kafkatools.tools.schemas.encoders import AvroBody, JsonBody, ProtobufBody  # noqa: E402
 from kafkatools.tools.schemas.protobuf_schema import ProtobufMessage, read_descriptors  # noqa: E402
+from kafkatools.tools.schemas.row_decoders import JsonRows, ProtobufRows  # noqa: E402
 from kafkatools.tools.schemas.wire_format import message_path, message_path_bytes  # noqa: E402
 
 ORDER = {
@@ -297,6 +300,42 @@ def test_a_file_of_descriptors_is_a_proto_file_or_a_set(tmp_path: pathlib.Path) 
         ProtobufMessage(read_descriptors(str(source)), None, "x")
     with pytest.raises(SchemaError, match="absent cannot be read: No such file or directory"):
         read_descriptors("absent")
+
+
+@pytest.mark.parametrize(
+    ("imported", "kind"),
+    [
+        ("google/protobuf/descriptor.proto", "google.protobuf.FieldOptions"),
+        ("google/protobuf/type.proto", "google.protobuf.Field"),
+        ("google/protobuf/timestamp.proto", "google.protobuf.Timestamp"),
+        ("confluent/meta.proto", ""),
+        ("confluent/type/decimal.proto", "confluent.type.Decimal"),
+    ],
+)
+def test_values_of_schemas_that_import_files_of_google_and_confluent_are_decoded(imported: str, kind: str) -> None:
+    # a registry lists no references for these files
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    file = FileDescriptorProto(name="order.proto", package="shop", syntax="proto3", dependency=[imported])
+    order = file.message_type.add(name="Order")
+    order.field.add(name="id", number=1, type=FieldType.TYPE_INT64, label=FieldType.LABEL_OPTIONAL)
+    if kind:
+        order.field.add(
+            name="more", number=2, type=FieldType.TYPE_MESSAGE, label=FieldType.LABEL_OPTIONAL, type_name=f".{kind}"
+        )
+    text = base64.b64encode(file.SerializeToString()).decode()
+    rows = ProtobufRows(RegisteredSchema(text, "PROTOBUF"), "schema 1")
+    decoded = json.loads(rows.text(b"\0\0\0\0\1\0\x08\x07" + (b"\x12\0" if kind else b"")))
+    assert decoded["id"] == "7" and ("more" in decoded) == bool(kind)
+
+
+def test_values_of_json_schemas_keep_their_text_on_one_line() -> None:
+    text = b'\r\n{\n  "amount": 12345678901234567.89,\r\n  "price": 1.10, "large": 1E400, "a": 1, "a": "\\n"\n}\n'
+    decoded = JsonRows().text(b"\0\0\0\0\1" + text)
+    assert decoded == b'{   "amount": 12345678901234567.89,    "price": 1.10, "large": 1E400, "a": 1, "a": "\\n" }'
+    for damaged in (b"{", b'"\n"', b"\xff", b""):
+        with pytest.raises(ValueError, match="not JSON"):
+            JsonRows().text(b"\0\0\0\0\1" + damaged)
 
 
 def test_index_paths_of_messages_are_those_of_the_registry() -> None:
