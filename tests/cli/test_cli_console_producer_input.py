@@ -75,6 +75,7 @@ def test_what_the_consumer_writes_the_producer_reads_back(bootstrap: str) -> Non
         ('{"key": "k", "value": x}', "Line 2 is not JSON: Expecting value at column 23"),
         ("[1]", "Line 2 is not a JSON object"),
         pytest.param("[" * 100_000, "Line 2 is not JSON: it is nested too deeply", id="nested"),
+        ('{"value": "x", "timestamp": 9223372036854775808}', "Line 2: Invalid timestamp: 9223372036854775808"),
         ('{"val": "x"}', "Line 2 has an unknown key: val; the keys are topic, partition, offset, "),
         (
             '{"value": {"a": 1}}',

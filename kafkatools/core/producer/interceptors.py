@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kafkatools.core.client_log import ClientLog
+from kafkatools.core.config import Config
+from kafkatools.core.errors import ConfigError
 from kafkatools.core.producer.futures import NO_OFFSET, NO_TIMESTAMP, RecordMetadata
 from kafkatools.core.producer.producer_record import ProducerRecord
 
@@ -41,6 +43,14 @@ class ProducerInterceptors:
         self._interceptors = tuple(interceptors)
         self._lock = threading.Lock()
         self._is_closed = False
+
+    @classmethod
+    def of(cls, config: Config, interceptors: Sequence[ProducerInterceptor]) -> ProducerInterceptors:
+        """Build the chain for a producer. Raises ConfigError when interceptor.classes is set."""
+        if config.interceptor_classes:
+            names = ", ".join(config.interceptor_classes)
+            raise ConfigError(f"interceptor.classes={names}: Java classes cannot be loaded; pass objects to Producer")
+        return cls(interceptors, ClientLog.of(_log, config))
 
     def __bool__(self) -> bool:
         return bool(self._interceptors)

@@ -94,7 +94,7 @@ class ProducerBase:
         partitioner = partitioner or objects.get("partitioner.class", config.partitioner_class)
         self.clock: Clock = clock if clock is not None else SystemClock()
         self._log = ClientLog.of(_log, config)
-        self._interceptors = ProducerInterceptors(interceptors, self._log)
+        self._interceptors = ProducerInterceptors.of(config, interceptors)
         self._partitioner = partitioner_for(partitioner)
         self._ignore_keys: bool = config.partitioner_ignore_keys
         self._key_serializer = serializer_for("key.serializer", key_serializer)

@@ -9,6 +9,7 @@ from kafkatools.core.config import PRODUCER, Config
 from kafkatools.core.errors import ConfigError
 from kafkatools.core.producer.assembly import assemble, delivery_timeout_ms, is_idempotent
 from kafkatools.core.producer.compression_ratio import CompressionRatioEstimator
+from kafkatools.core.producer.producer import Producer
 from kafkatools.core.records.compression import CompressionType
 
 BOOTSTRAP = {"bootstrap.servers": "127.0.0.1:1"}
@@ -51,6 +52,14 @@ def test_no_connection_is_made_by_putting_a_producer_together() -> None:
     assert parts.accumulator.settings.compression is CompressionType.ZSTD
     assert parts.metadata.cluster.is_bootstrap
     parts.sender.client.close()
+
+
+def test_java_interceptors_are_refused() -> None:
+    values = config(interceptor_classes="com.example.A,com.example.B")
+    with pytest.raises(
+        ConfigError, match=r"interceptor\.classes=com\.example\.A, com\.example\.B: Java classes cannot"
+    ):
+        Producer(values)
 
 
 def test_an_unknown_setting_is_named() -> None:
