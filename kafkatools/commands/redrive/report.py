@@ -70,7 +70,7 @@ def _print_left(console: Console, topic: str, place: LeftPlace, ranges: OffsetRa
     if len(offsets) > _MOST_RANGES:
         shown += f" and {len(offsets) - _MOST_RANGES} more ranges (--json has all)"
     what = f"Left {_records(count)} of {topic}-{place.partition}, offset" + ("s" if count > 1 else "")
-    console.print_outcome(row, error=f"{what} {shown}: {place.reason.text}")
+    console.print_outcome(row, error=f"{what} {shown}: {visible(place.reason.text)}")
 
 
 def _records(count: int) -> str:
