@@ -138,6 +138,24 @@ def test_where_a_json_file_is_wrong(
 SEGMENT = "00000000000000000000.log"
 
 
+@pytest.mark.parametrize(
+    ("command", "field"),
+    [
+        (("topics", "--create", "--topic", "LONG"), "The field name has"),
+        (("configs", "--alter", "--broker-defaults", "--add-config", "ssl.keystore.certificate.chain=LONG"),
+         "The field value has"),
+        (("consumer-groups", "--describe", "--group", "LONG"), "The field coordinator_keys has"),
+        (("groups", "timeline", "LONG"), "The name of the group has"),
+    ],
+    ids=["topic", "setting", "group", "timeline"],
+)  # fmt: skip
+def test_a_text_that_no_request_can_hold(bootstrap: str, command: tuple[str, ...], field: str) -> None:
+    words = [word.replace("LONG", "z" * 40_000) for word in command]
+    ran = run_kt(*words, "--bootstrap-server", bootstrap)
+    assert f"{field} 40,000 bytes; a text in a request has at most 32,767" in refused(ran, int(ran.status))
+    assert ran.status in (1, 2) and not ran.out
+
+
 def test_a_missing_segment(tmp_path: pathlib.Path) -> None:
     ran = run_kt("dump-log", "--files", str(tmp_path / SEGMENT))
     assert refused(ran, 1).endswith(f"{SEGMENT}: no such file")

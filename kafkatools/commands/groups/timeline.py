@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "log:"
 _MOST_DAMAGES = 3
+_MAX_TEXT_BYTES = 32_767
 _NEED_A_BROKER = ("bootstrap-server", "command-config")
 
 
@@ -28,6 +29,11 @@ def run(console: Console, args: Args) -> ExitStatus:
     group without records, KafkaError, OSError."""
     if not args.operand:
         raise UsageError("The group is missing: kt groups timeline GROUP")
+    size = len(args.operand.encode(errors="surrogateescape"))
+    if size > _MAX_TEXT_BYTES:
+        raise UsageError(
+            f"The name of the group has {size:,} bytes; a text in a request has at most {_MAX_TEXT_BYTES:,}"
+        )
     from kafkatools.tools.timeline import build
 
     selection = _selection(args, console.clock.wall_ms())

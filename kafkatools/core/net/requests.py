@@ -15,6 +15,7 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.errors import (
     AuthenticationFailed,
     ClosedUnanswered,
+    InvalidRequest,
     KafkaError,
     NameResolutionFailed,
     NoBrokersAvailable,
@@ -29,6 +30,7 @@ from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import NEVER
 
 UNREACHABLE_PATIENCE_MS = 3000
+_MAX_TEXT_BYTES = 32_767
 _HOPELESS = (NotKafka, NameResolutionFailed, AuthenticationFailed, UnsupportedVersion)
 
 Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
@@ -204,5 +206,26 @@ def _joined(reasons: Sequence[KafkaError]) -> KafkaError:
 
 def build_request(api_key: int, version: int, fields: Fields) -> list[bytes]:
     """Encode the body of a request from its fields, or from a function that returns the fields of a version. Raises
-    UnsupportedVersion for a field that the version lacks."""
-    return build_body(api_key, version, fields(version) if callable(fields) else fields)
+    UnsupportedVersion for a field that the version lacks, InvalidRequest for a text that no request can hold."""
+    values = fields(version) if callable(fields) else fields
+    try:
+        return build_body(api_key, version, values)
+    except ValueError:
+        _refuse_long_text(values)
+        raise
+
+
+def _refuse_long_text(fields: object, name: str = "") -> None:
+    """Raise InvalidRequest for the first text above the limit of the protocol in the fields of a request."""
+    if isinstance(fields, str):
+        size = len(fields.encode(errors="surrogatepass"))
+        if size > _MAX_TEXT_BYTES:
+            raise InvalidRequest(
+                f"The field {name} has {size:,} bytes; a text in a request has at most {_MAX_TEXT_BYTES:,}"
+            )
+    elif isinstance(fields, Mapping):
+        for key, value in fields.items():
+            _refuse_long_text(value, str(key))
+    elif isinstance(fields, (list, tuple)):
+        for value in fields:
+            _refuse_long_text(value, name)

@@ -116,7 +116,6 @@ def test_a_run_file_that_is_removed_while_it_is_opened_is_made_again(
     held.remove()
 
 
-
 BASE = {
     "node.id": "1",
     "process.roles": "broker,controller",
