@@ -1,12 +1,14 @@
 """Find and validate fetch positions: ListOffsets and OffsetForLeaderEpoch (Kafka's OffsetFetcher), without I/O.
 
 Rules: builds requests for leaders and reads their responses; the caller sends them. After a failure a partition waits
-retry.backoff.ms before the next request. SubscriptionState applies results and ignores outdated ones.
+retry.backoff.ms before the next request. SubscriptionState applies results and ignores outdated ones: each request
+carries the strategies or positions that its response is about, since a seek may send a second one before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafkatools.core.consumer.network import MetadataLeaders
@@ -40,12 +42,15 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class NodeRequest(NamedTuple):
-    """A request for one node as message fields, and the partitions it asks about."""
+    """A request for one node as message fields, and the partitions it asks about: with the strategies of a reset, or
+    the positions of a validation."""
 
     node: int
     api_key: int
     fields: Mapping[str, object]
     partitions: tuple[TopicPartition, ...]
+    strategies: Mapping[TopicPartition, AutoOffsetResetStrategy] = MappingProxyType({})
+    positions: Mapping[TopicPartition, FetchPosition] = MappingProxyType({})
 
 
 class ListedOffsets(NamedTuple):
@@ -71,8 +76,6 @@ class OffsetFetcher:
         self.isolation_level = isolation_level
         self.retry_backoff_ms = retry_backoff_ms
         self.request_timeout_ms = request_timeout_ms
-        self._resets: dict[TopicPartition, AutoOffsetResetStrategy] = {}
-        self._validations: dict[TopicPartition, FetchPosition] = {}
 
     # --- ListOffsets
 
@@ -129,8 +132,7 @@ class OffsetFetcher:
         requested = [part for request in requests for part in request.partitions]
         self.subscriptions.set_next_retry(requested, now_ms + self.request_timeout_ms)
         self.subscriptions.set_next_retry(leaderless, now_ms + self.retry_backoff_ms)
-        self._resets.update({part: strategies[part] for part in requested})
-        return requests
+        return [request._replace(strategies=strategies) for request in requests]
 
     def handle_reset_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
         """Set the reset positions from a ListOffsets response; partitions with errors retry after the back-off. Where
@@ -140,7 +142,7 @@ class OffsetFetcher:
         missing = set(request.partitions) - result.offsets.keys()
         self.subscriptions.set_next_retry(missing, now_ms + self.retry_backoff_ms)
         for part, offset in result.offsets.items():
-            strategy = self._resets.pop(part, None)
+            strategy = request.strategies.get(part)
             if strategy is None:
                 continue
             if offset is None:
@@ -174,6 +176,7 @@ class OffsetFetcher:
         """Return OffsetForLeaderEpoch requests for the positions whose validation is due, and delay their next
         request."""
         by_node: dict[int, list[_Entry]] = {}
+        positions: dict[TopicPartition, FetchPosition] = {}
         for part in self.subscriptions.partitions_needing_validation(now_ms):
             position = self.subscriptions.position(part)
             if position is None or position.leader.leader < 0:
@@ -182,11 +185,11 @@ class OffsetFetcher:
             epochs = {"current_leader_epoch": position.leader.epoch, "leader_epoch": position.offset_epoch}
             entry = {"partition": part.partition, **epochs}
             by_node.setdefault(position.leader.leader, []).append((part, entry))
-            self._validations[part] = position
+            positions[part] = position
         requests = [_node_request(node, OFFSET_FOR_LEADER_EPOCH, entries) for node, entries in by_node.items()]
         for request in requests:
             self.subscriptions.set_next_retry(request.partitions, now_ms + self.request_timeout_ms)
-        return requests
+        return [request._replace(positions=positions) for request in requests]
 
     def handle_validation_response(self, request: NodeRequest, entity: Entity, now_ms: int) -> None:
         """Validate positions against the epoch end offsets of an OffsetForLeaderEpoch response. All partitions are
@@ -200,7 +203,7 @@ class OffsetFetcher:
                 if int(data.error_code) == 0:
                     missing.discard(part)
                 try:
-                    self._complete_validation(part, data)
+                    self._complete_validation(part, request.positions.get(part), data)
                 except KafkaError as error:
                     failure = failure or error
         if missing:
@@ -209,18 +212,16 @@ class OffsetFetcher:
         if failure is not None:
             raise failure
 
-    def _complete_validation(self, part: TopicPartition, data: Entity) -> None:
+    def _complete_validation(self, part: TopicPartition, position: FetchPosition | None, data: Entity) -> None:
         code = int(data.error_code)
         if code == _TOPIC_AUTHORIZATION_FAILED:
             raise unauthorized_topics([part.topic])
-        if code == 0 and part in self._validations:
-            position = self._validations.pop(part)
+        if code == 0 and position is not None:
             self.subscriptions.maybe_complete_validation(part, position, data.leader_epoch, data.end_offset)
 
     def skip_validation(self, request: NodeRequest) -> None:
         """Accept positions without validation, because the broker does not support OffsetForLeaderEpoch."""
         for part in request.partitions:
-            self._validations.pop(part, None)
             self.subscriptions.complete_validation(part)
 
 

@@ -147,6 +147,37 @@ def test_epoch_of_a_reset_is_told_to_metadata() -> None:
     assert situation.subscriptions.position(P0) == FetchPosition(70, -1, LeaderAndEpoch(1, 3))
 
 
+def listed(offset: int) -> Any:
+    """A ListOffsets answer for the first partition."""
+    data = SimpleNamespace(partition_index=0, error_code=0, offset=offset, timestamp=-1, leader_epoch=3)
+    return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=[data])])
+
+
+def test_late_answer_to_a_reset_does_not_take_the_place_of_the_next_one() -> None:
+    situation = Situation()
+    requests = []
+    for policy in ("earliest", "latest"):
+        situation.subscriptions.request_offset_reset(P0, AutoOffsetResetStrategy.parse(policy))
+        requests += situation.offsets.reset_requests(0, 0)
+    situation.offsets.handle_reset_response(requests[0], listed(0), 0)
+    assert situation.subscriptions.position(P0) is None
+    situation.offsets.handle_reset_response(requests[1], listed(70), 0)
+    assert situation.subscriptions.position(P0) == FetchPosition(70, -1, LeaderAndEpoch(1, 3))
+
+
+def test_late_answer_to_a_validation_does_not_judge_another_position() -> None:
+    situation = Situation("none")
+    late = situation.elect(2, 4)
+    sought = FetchPosition(90, 4, LeaderAndEpoch(2, 4))
+    situation.subscriptions.seek(P0, sought)
+    [request] = situation.offsets.validation_requests(0)
+    situation.offsets.handle_validation_response(late, answer((P0, 0, 3, 60)), 0)
+    assert situation.subscriptions.state(P0).state is FetchState.AWAIT_VALIDATION
+    situation.offsets.handle_validation_response(request, answer((P0, 0, 4, 100)), 0)
+    assert situation.subscriptions.position(P0) == sought
+    assert situation.subscriptions.state(P0).state is FetchState.FETCHING
+
+
 @pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 76, 78])
 def test_errors_of_the_validation_are_asked_again_with_fresh_metadata(code: int) -> None:
     situation = Situation()
