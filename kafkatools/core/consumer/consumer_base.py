@@ -34,7 +34,13 @@ from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
 from kafkatools.core.consumer.offset_fetcher import NodeRequest, OffsetAndTimestamp, OffsetFetcher
 from kafkatools.core.consumer.offset_listing import OffsetListing, target_times
 from kafkatools.core.consumer.partition_wait import PartitionWait, names_of
-from kafkatools.core.consumer.poison import AnyDeserializer, PoisonPolicy, RecordDecoder, up_to_failures
+from kafkatools.core.consumer.poison import (
+    AnyDeserializer,
+    PoisonPolicy,
+    RecordDecoder,
+    RefusedRecords,
+    up_to_failures,
+)
 from kafkatools.core.consumer.record_iterator import PendingRecords, whole_ms
 from kafkatools.core.consumer.single_thread import one_at_a_time
 from kafkatools.core.consumer.subscription import (
@@ -110,6 +116,7 @@ class ConsumerBase:
         )
         self._subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(config.auto_offset_reset))
         self._client = new_client(config, self._clock)
+        self._refused = RefusedRecords(self._decoder, self._subscriptions)
         self._leaders = self._client.leaders
         metrics = self._client.metrics
         self._polls, self._call_times = PollMetrics(metrics, POLL_GROUP), CommitTimes(metrics)
@@ -343,12 +350,17 @@ class ConsumerBase:
         has_subscription = self._group is not None and self._group.subscription.is_automatic
         if not has_subscription and not self._subscriptions.assigned_partitions():
             raise IllegalState("Consumer is not subscribed to any topics or assigned any partitions")
-        columns = yield from self._poll(limit_ms, partial(self._fetcher.collect, self._max_poll_records))
+        columns = yield from self._poll(limit_ms, self._collect_records)
         records = self._decoded(columns) if self._decoder and columns else ConsumerRecords(columns)
         return self._interceptors.on_consume(records) if records else records
 
+    def _collect_records(self) -> list[FetchedColumns]:
+        self._refused.retry()
+        return self._fetcher.collect(self._max_poll_records)
+
     def _decoded(self, columns: Sequence[FetchedColumns]) -> ConsumerRecords:
         decoded = self._decoder.decode(columns)
+        self._refused.add(decoded.failures)
         for part, failure in decoded.failures.items():
             self.seek(part, failure.offset)
         if decoded.failures and not decoded.records:

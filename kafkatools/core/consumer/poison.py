@@ -19,7 +19,7 @@ from kafkatools.core.config import Config
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, records_of
 from kafkatools.core.consumer.deserializers import object_deserializer
-from kafkatools.core.consumer.subscription import TopicPartition
+from kafkatools.core.consumer.subscription import SubscriptionState, TopicPartition
 from kafkatools.core.errors import ConfigError, SerializationError
 
 _log = logging.getLogger(__name__)
@@ -149,6 +149,32 @@ class RecordDecoder:
             if self._policy is PoisonPolicy.RAW:
                 return data
             raise RecordDeserializationError(record, is_key, error) from error
+
+
+class RefusedRecords:
+    """The poison records at which partitions stand under policy `fail`. Each poll deserializes them again before it
+    returns records, since other partitions with many records would hide the error otherwise."""
+
+    def __init__(self, decoder: RecordDecoder, subscriptions: SubscriptionState) -> None:
+        self._decoder = decoder
+        self._subscriptions = subscriptions
+        self._failures: dict[TopicPartition, RecordDeserializationError] = {}
+
+    def add(self, failures: Mapping[TopicPartition, RecordDeserializationError]) -> None:
+        """Add records at which the positions of their partitions are now."""
+        self._failures.update(failures)
+
+    def retry(self) -> None:
+        """Forget the records that can be deserialized now, and those to which a partition no longer points. Raises
+        RecordDeserializationError for any other, unless its partition is paused or must not be fetched."""
+        for part, failure in list(self._failures.items()):
+            state = self._subscriptions.state_or_none(part)
+            is_current = state is not None and state.position is not None and state.position.offset == failure.offset
+            if state is not None and is_current and not state.is_fetchable:
+                continue
+            if is_current:
+                self._decoder.decode_record(failure.record)
+            del self._failures[part]
 
 
 def up_to_failures(

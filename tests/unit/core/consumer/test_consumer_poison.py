@@ -83,6 +83,36 @@ def test_fail_does_not_hold_up_other_partitions(broker: str) -> None:
         assert sorted(value for value in values if value is not None) == [1, 10, 11]
 
 
+def test_fail_is_raised_although_other_partitions_always_have_records(broker: str) -> None:
+    with consumer(broker, (0, 1), {"value.deserializer": LONG, "max.poll.records": "1000"}) as reader:
+        assert sorted(value for value in polled(reader, 4) if value is not None) == [1, 10, 11]
+        for _ in range(3):
+            reader.seek(("numbers", 1), 0)
+            with pytest.raises(RecordDeserializationError, match="offset 2"):
+                reader.poll(1000)
+        reader.pause([("numbers", 0)])
+        assert polled(reader, 2) == [10, 11]
+        reader.resume([("numbers", 0)])
+        reader.seek(("numbers", 0), 3)
+        assert polled(reader, 1) == [3]
+
+
+def test_record_that_can_be_deserialized_again_is_handed_out(broker: str) -> None:
+    is_away = True
+
+    def from_registry(data: bytes) -> bytes:
+        if is_away and data == b"xx":
+            raise ConnectionError("the registry is away")
+        return data
+
+    with consumer(broker, value_deserializer=from_registry) as reader:
+        assert len(polled(reader, 2)) == 2
+        with pytest.raises(RecordDeserializationError, match="the registry is away"):
+            reader.poll(1000)
+        is_away = False
+        assert polled(reader, 1)[0] == b"xx"
+
+
 def test_skip_leaves_them_out_and_logs_them(broker: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), consumer(broker, value_deserializer=_long, poison="skip") as reader:
         assert polled(reader, 4) == [1, None, 3, 5]
