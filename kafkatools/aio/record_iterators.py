@@ -35,6 +35,9 @@ class Polled(Known, Protocol):
     def give_back(self) -> None:
         """Move positions back to the first records that iterators have not yielded."""
 
+    def take_back(self) -> None:
+        """Move the positions back to before the last poll, whose records nobody got."""
+
 
 class Records(AsyncIterator[ConsumerRecord]):
     """Iterator over polled records. Endless by default; with `idle_ms` it ends when no record arrived for that time."""
@@ -116,4 +119,8 @@ class EndRecords(Records):
                 raise ends.deleted(error) from None
 
     def _take_in(self, records: ConsumerRecords) -> None:
-        self._pending.refill(keep_before_ends(records, self._ends, self._pending))
+        if self._ends is None:
+            # Assigned in this poll, so the ends are unknown: the next poll reads these records again.
+            self._consumer.take_back()
+        else:
+            self._pending.refill(keep_before_ends(records, self._ends, self._pending))

@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core import config as tables
 from kafkatools.core.client_log import log_prefix
@@ -79,6 +79,7 @@ _OBJECTS = ("key.deserializer", "value.deserializer")
 
 Place = TypeVar("Place", bound=tuple[str, int])
 Fetched = TypeVar("Fetched")
+Polled = TypeVar("Polled")
 
 
 class ConsumerBase:
@@ -149,6 +150,7 @@ class ConsumerBase:
         except KafkaError:
             self._client.close()
             raise
+        group.commits.unread = self._pending.offsets
         if self._interceptors:
             group.commits.on_commit = self._interceptors.on_commit
         return group
@@ -317,7 +319,7 @@ class ConsumerBase:
     def _commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None, timeout_ms: int | None) -> Steps[None]:
         limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
         with self._call_times.time("commit-sync"):
-            yield from self._grouped().commit_sync(self._committable(offsets), limit_ms)
+            yield from self._grouped().commit_sync(offsets, limit_ms)
 
     def _committed(
         self, partitions: Iterable[tuple[str, int]], timeout_ms: int | None
@@ -331,15 +333,7 @@ class ConsumerBase:
         self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, callback: CommitCallback | None = None
     ) -> None:
         """Commit without waiting or retrying; `callback(offsets, error)` runs in a later call, in commit order."""
-        self._grouped().commit_async(self._committable(offsets), callback)
-
-    def _committable(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None) -> Any:
-        """Return the given offsets, or the positions excluding records that an iterator has not yielded yet."""
-        if offsets is not None or not self._pending:
-            return offsets
-        assigned = set(self.assignment())
-        pending = {part: offset for part, offset in self._pending.offsets().items() if part in assigned}
-        return {**self._grouped().commits.all_consumed(), **pending}
+        self._grouped().commit_async(offsets, callback)
 
     # --- records
 
@@ -350,9 +344,29 @@ class ConsumerBase:
         has_subscription = self._group is not None and self._group.subscription.is_automatic
         if not has_subscription and not self._subscriptions.assigned_partitions():
             raise IllegalState("Consumer is not subscribed to any topics or assigned any partitions")
-        columns = yield from self._poll(limit_ms, self._collect_records)
+        return (yield from self._handing_out(self._poll_decoded(limit_ms)))
+
+    def _poll_decoded(self, timeout_ms: int) -> Steps[ConsumerRecords]:
+        columns = yield from self._poll(timeout_ms, self._collect_records)
         records = self._decoded(columns) if self._decoder and columns else ConsumerRecords(columns)
         return self._interceptors.on_consume(records) if records else records
+
+    def _handing_out(self, steps: Steps[Polled]) -> Steps[Polled]:
+        """Run a poll. If an interrupt, such as KeyboardInterrupt, keeps its records from the caller, move the positions
+        back: `close` would commit them."""
+        self._fetcher.note_handed_out()
+        try:
+            return (yield from steps)
+        except KafkaError:
+            self._fetcher.note_handed_out()
+            raise
+        except BaseException:
+            self._fetcher.take_back()
+            raise
+
+    def take_back(self) -> None:
+        """Move the positions back to before the last poll, whose records nobody got."""
+        self._fetcher.take_back()
 
     def _collect_records(self) -> list[FetchedColumns]:
         self._refused.retry()
@@ -368,7 +382,8 @@ class ConsumerBase:
         return ConsumerRecords(up_to_failures(columns, decoded.failures), decoded.records)
 
     def _poll_columns(self, timeout_ms: int) -> Steps[list[FetchedColumns]]:
-        return (yield from self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, _ALL_BUFFERED)))
+        steps = self._poll(whole_ms(timeout_ms), partial(self._fetcher.collect, _ALL_BUFFERED))
+        return (yield from self._handing_out(steps))
 
     def _poll(self, timeout_ms: int, collect: Callable[[], list[Fetched]]) -> Steps[list[Fetched]]:
         """Raises ValueError for a negative time-out."""

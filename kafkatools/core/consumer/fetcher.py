@@ -105,6 +105,7 @@ class Fetcher:
         self._completed: deque[CompletedFetch] = deque()
         self._retry_ms: dict[TopicPartition, int] = {}
         self._empty_from: dict[TopicPartition, int] = {}
+        self._taken_from: dict[TopicPartition, FetchPosition] = {}
         self._now_ms = 0
 
     # --- requests
@@ -276,6 +277,7 @@ class Fetcher:
         collected: list[FetchedColumns] = []
         paused: list[CompletedFetch] = []
         remaining = max_records
+        self._taken_from = {}
         try:
             while self._completed and remaining > 0:
                 fetch = self._completed[0]
@@ -298,6 +300,19 @@ class Fetcher:
         finally:
             self._completed.extendleft(reversed(paused))
         return collected
+
+    def note_handed_out(self) -> None:
+        """Leave the positions after the records of the last `collect`, because the caller got them."""
+        self._taken_from = {}
+
+    def take_back(self) -> None:
+        """Move the positions back to before the last `collect`, unless its records were handed out: an interrupt, such
+        as KeyboardInterrupt, came before the caller got them."""
+        taken_from, self._taken_from = self._taken_from, {}
+        for part, position in taken_from.items():
+            state = self.subscriptions.state_or_none(part)
+            if state is not None and state.position is not None:
+                state.position = position._replace(leader=state.position.leader)
 
     def _handed_out(self, fetch: CompletedFetch) -> None:
         """Count a partition of a response that has no more records to return; data that was dropped unread counts
@@ -384,6 +399,7 @@ class Fetcher:
             runs = fetch.fetch_columns(max_records)
         finally:
             if fetch.next_fetch_offset > state.position.offset:
+                self._taken_from.setdefault(part, state.position)
                 state.position = FetchPosition(fetch.next_fetch_offset, fetch.last_epoch, state.position.leader)
         if fetch.is_consumed and fetch.size_bytes:
             self.subscriptions.move_partition_to_end(part)

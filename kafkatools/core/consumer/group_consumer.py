@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core.client_log import ClientLog
 from kafkatools.core.clock import Clock
@@ -47,6 +47,7 @@ NO_GROUP = (
     "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer "
     "configuration."
 )
+Place = TypeVar("Place", bound=tuple[str, int])
 StartHeartbeats = Callable[[Callable[[], int], str], HeartbeatThread | None]
 _LEAVE_WAIT_MS = 1000
 _LOOKUP_CHECK_MS = 100
@@ -313,22 +314,20 @@ class GroupConsumer:
 
     # --- commits
 
-    def commit_sync(
-        self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, timeout_ms: int
-    ) -> Steps[None]:
+    def commit_sync(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None, timeout_ms: int) -> Steps[None]:
         """Commit these offsets (default: all positions) and wait for the response, at most `timeout_ms`. Raises
         ValueError for a negative offset, Timeout, CommitFailed, RebalanceInProgress and the broker's errors."""
         yield from self.commits.commit_sync(self._offsets(offsets), timeout_ms)
 
     def commit_async(
-        self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None, callback: CommitCallback | None
+        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None, callback: CommitCallback | None
     ) -> None:
         """Commit these offsets (default: all positions) without waiting; `callback` runs in a later call. Raises
         ValueError for a negative offset."""
         self.commits.commit_async(self._offsets(offsets), callback)
 
     def _offsets(
-        self, offsets: Mapping[tuple[str, int], OffsetAndMetadata | int] | None
+        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is None:
             return self.commits.all_consumed()

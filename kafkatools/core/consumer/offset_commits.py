@@ -2,7 +2,8 @@
 
 Rules:
 
-- An automatic commit covers what previous polls returned: the positions at the start of a poll.
+- An automatic commit covers what previous polls returned: the positions at the start of a poll. No commit covers what
+  an iterator has polled and not yielded.
 - Callbacks of async commits run on the application's thread, in order of completion, during a later call.
   `commit_sync` first waits for earlier async commits, within its timeout, and runs their callbacks.
 - A commit carries the generation in which the partitions were assigned. An unstable generation commits nothing:
@@ -110,6 +111,8 @@ class OffsetCommits:
         self._sends_topic_ids: bool = settings.group_protocol.lower() == "consumer"
         self.is_fenced = False
         self.on_commit: Callable[[Offsets], None] | None = None
+        self.unread: Callable[[], Mapping[TopicPartition, int]] = dict
+        """The offsets of the first polled records that the application has not got yet."""
         self.is_auto: bool = self.settings.enable_auto_commit
         self._backoff = ExponentialBackoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
         self._next_auto_ms = self.clock.now_ms() + self.settings.auto_commit_interval_ms
@@ -328,12 +331,14 @@ class OffsetCommits:
             )
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions of the assigned partitions as offsets to commit, without partitions whose position is
-        unset or not validated."""
-        offsets = {}
+        """Return the positions of the assigned partitions as offsets to commit, or the offsets of records that an
+        iterator has not yielded. Partitions whose position is unset or not validated are left out."""
+        offsets, unread = {}, self.unread()
         for part in self.subscriptions.assigned_partitions():
             state = self.subscriptions.state(part)
-            if state.has_valid_position() and state.position is not None:
+            if part in unread:
+                offsets[part] = OffsetAndMetadata(unread[part])
+            elif state.has_valid_position() and state.position is not None:
                 offsets[part] = OffsetAndMetadata(state.position.offset, max(-1, state.position.offset_epoch))
         return offsets
 

@@ -43,6 +43,9 @@ class PolledConsumer(Positioned, Protocol):
     def give_back(self) -> None:
         """Move positions back to the first records that iterators have not yielded."""
 
+    def take_back(self) -> None:
+        """Move the positions back to before the last poll, whose records nobody got."""
+
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
         """Set the position from which the next poll reads."""
 
@@ -112,7 +115,11 @@ class RecordIterator(HeldIterator):
             remaining_ms = self.poll_ms if self._idle_ms is None else max(0, self._idle_ms - waited_ms)
             records = self._consumer.poll_further(min(self.poll_ms, remaining_ms))
             if records:
-                self._take_in(records)
+                try:
+                    self._take_in(records)
+                except BaseException:  # such as KeyboardInterrupt, before the records are pending
+                    self._consumer.take_back()
+                    raise
                 return
             waited_ms = now_ms() - started_ms
         self._consumer.give_back()
@@ -156,17 +163,22 @@ class EndIterator(RecordIterator):
         return False
 
     def _take_in(self, records: ConsumerRecords) -> None:
-        self._pending.refill(keep_before_ends(records, self._ends, self._pending))
-
-
-def keep_before_ends(records: ConsumerRecords, ends: KnownEnds | None, pending: PendingRecords) -> list[ConsumerRecord]:
-    """Return the records before the ends; hold the others back in `pending`, for the next poll."""
-    before_end = []
-    for record in records:
-        if ends is not None and record.offset < ends.end_of(TopicPartition(record.topic, record.partition)):
-            before_end.append(record)
+        if self._ends is None:
+            # Assigned in this poll, so the ends are unknown: the next poll reads these records again.
+            self._consumer.take_back()
         else:
-            pending.hold_back(record)
+            self._pending.refill(keep_before_ends(records, self._ends, self._pending))
+
+
+def keep_before_ends(records: ConsumerRecords, ends: KnownEnds, pending: PendingRecords) -> list[ConsumerRecord]:
+    """Return the records before the ends; hold the others back in `pending`, for the next poll."""
+    before_end: list[ConsumerRecord] = []
+    later: list[ConsumerRecord] = []
+    for record in records:
+        is_before_end = record.offset < ends.end_of(TopicPartition(record.topic, record.partition))
+        (before_end if is_before_end else later).append(record)
+    for record in later:
+        pending.hold_back(record)
     return before_end
 
 
@@ -218,11 +230,16 @@ class RecordLoops:
         layout = ArrowLayout(columns, key, value)
         consumer = _consumer(self)
         fetched = consumer.poll_columns(timeout_ms)
-        pieces = [(item.topic, item.partition, item.columns) for item in fetched]
-        fitting = layout.fitting(pieces)
+        try:
+            pieces = [(item.topic, item.partition, item.columns) for item in fetched]
+            fitting = layout.fitting(pieces)
+            batch = layout.batch(pieces[:fitting])
+        except BaseException:  # KeyboardInterrupt and MemoryError too
+            consumer.take_back()
+            raise
         for item in reversed(fetched[fitting:]):  # of a partition with several pieces the first one counts
             consumer.seek(item.topic_partition, item.columns.offsets[0])
-        return layout.batch(pieces[:fitting])
+        return batch
 
 
 def _consumer(loops: RecordLoops) -> PolledConsumer:

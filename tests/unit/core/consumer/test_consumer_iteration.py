@@ -11,6 +11,7 @@ from support.embedded import QUICK_HEARTBEATS, embedded_broker
 
 import kafkatools
 from kafkatools import errors
+from kafkatools.core.consumer import record_iterator
 from kafkatools.core.consumer.consumer_records import ConsumerRecords
 from kafkatools.core.consumer.ends import EndUnreachable
 
@@ -145,6 +146,48 @@ def test_seek_within_a_loop_takes_effect_with_the_next_record(bootstrap: str, to
         assert [next(loop).offset, next(loop).offset] == [8, 9]
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_read_to_end_of_a_group_has_the_records_of_the_poll_that_joined(
+    bootstrap: str, topic: str, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A poll that is long enough joins and fetches in one."""
+    monkeypatch.setattr(record_iterator.EndIterator, "poll_ms", 10_000)
+    settings = {**GROUP, "group.id": f"joining-{protocol}", "group.protocol": protocol}
+    with kafkatools.Consumer(settings, bootstrap_servers=bootstrap) as consumer:
+        consumer.subscribe([topic])
+        assert places(consumer.read_to_end()) == ALL
+
+
+class Interrupts:
+    """A deserializer that is interrupted once, as by Ctrl-C."""
+
+    def __init__(self, at: int) -> None:
+        self.calls, self.at = 0, at
+
+    def __call__(self, data: bytes) -> bytes:
+        self.calls += 1
+        if self.calls == self.at:
+            raise KeyboardInterrupt
+        return data
+
+
+@pytest.mark.parametrize("poll", [True, False])
+def test_interrupt_within_a_poll_leaves_its_records_uncommitted(bootstrap: str, topic: str, poll: bool) -> None:
+    settings = {**GROUP, "group.id": f"interrupted-{poll}", "max.poll.records": 6, "bootstrap.servers": bootstrap}
+    seen: list[Any] = []
+    with pytest.raises(KeyboardInterrupt), kafkatools.Consumer(settings, value_deserializer=Interrupts(9)) as consumer:
+        consumer.subscribe([topic])
+        while poll:
+            seen += consumer.poll(5000)
+        for record in consumer:
+            seen.append(record)
+    assert len(seen) == 6
+    with kafkatools.Consumer(settings) as consumer:
+        consumer.subscribe([topic])
+        seen += consumer.read_to_end()
+    assert places(seen) == ALL
+
+
 class ResumeAfterTheEnd:
     """Lets the second partition go on once records came that the loop is not to have."""
 
@@ -177,6 +220,21 @@ def test_read_to_end_leaves_what_comes_meanwhile(bootstrap: str, topic: str) -> 
         assert places(seen) == ALL
         assert places(consumer.read_to_end()) == [(partition, at) for partition in (0, 1) for at in range(10, 15)]
         assert list(consumer.read_to_end()) == []
+
+
+def test_background_commit_leaves_out_what_comes_behind_the_end(bootstrap: str, topic: str) -> None:
+    interceptor = ResumeAfterTheEnd(topic)
+    settings = {"group_id": "behind", "auto_commit_interval_ms": 0, "max_poll_records": 1}
+    with reader(bootstrap, topic, interceptors=[interceptor], **settings) as consumer:
+        interceptor.consumer = consumer
+        consumer.pause([(topic, 1)])
+        for count, record in enumerate(consumer.read_to_end()):
+            if not count:
+                produce(bootstrap, topic, range(10, 15))
+            if (record.partition, record.offset) == (1, 8):
+                break
+        found = consumer.committed([(topic, 0), (topic, 1)])
+        assert [None if one is None else one.offset for one in found.values()] == [10, 8]
 
 
 @pytest.mark.slow
