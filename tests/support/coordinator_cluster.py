@@ -126,7 +126,8 @@ class MemoryPartition:
 class Replicas:
     """A node's partitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
         self.partitions: dict[str, dict[int, MemoryPartition]] = {}
         self.partitions_by_id: dict[uuid.UUID, dict[int, MemoryPartition]] = {}
         self.woken: list[object] = []
@@ -138,6 +139,10 @@ class Replicas:
         if not partition.is_leader:
             raise NotLeaderOrFollower()
         return partition
+
+    def topic_name(self, topic_id: uuid.UUID) -> str | None:
+        topic = self._image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
 
     def note_append(self, partition: object) -> None:
         """Nobody waits to read."""
@@ -159,7 +164,7 @@ class ClusteredNode:
         self.timer = Timer(self.clock.now_ms())
         self.produce_purgatory = Purgatory("Produce", self.timer)
         self.fetch_purgatory = Purgatory("Fetch", self.timer)
-        self.replicas = Replicas()
+        self.replicas = Replicas(self.image)
         self.authorizer = None
         self.producer_ids = self
         self._next_producer_id = node_id * 1000 - 1

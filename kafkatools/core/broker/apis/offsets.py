@@ -258,14 +258,16 @@ class _Fetch:
         if not self._node.authorize(self._request, DESCRIBE, TOPIC, name):
             code = TopicAuthorizationFailed.code
             return TopicRows(name, topic_id, [_row_without_offset(index, code) for index in topic.partition_indexes])
-        return TopicRows(name, topic_id, [self._row(name, index) for index in paced(topic.partition_indexes)])
+        return TopicRows(name, topic_id, [self._row(name, index, topic_id) for index in paced(topic.partition_indexes)])
 
-    def _row(self, name: str, index: int) -> PartitionRow:
+    def _row(self, name: str, index: int, topic_id: uuid.UUID | None = None) -> PartitionRow:
+        """The row of a partition; without an offset if the stored one is of another topic id, that of a deleted
+        topic."""
         place = (name, index)
         if self._unstable is not None and self._unstable.is_pending(self._group_id, place):
             return _row_without_offset(index, UnstableOffsetCommit.code)
         committed = self._offsets.get(place)
-        if committed is None:
+        if committed is None or (topic_id is not None and committed.topic_id not in (None, topic_id)):
             return _row_without_offset(index)
         return index, committed.offset, committed.leader_epoch, committed.metadata, 0
 

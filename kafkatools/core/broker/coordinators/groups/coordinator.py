@@ -51,7 +51,7 @@ from kafkatools.core.broker.coordinators.groups.streams.groups import HeartbeatR
 from kafkatools.core.broker.coordinators.groups.streams.heartbeats import StreamsHeartbeat
 from kafkatools.core.broker.coordinators.groups.streams.settings import StreamsGroupSettings
 from kafkatools.core.broker.coordinators.groups.transactional_offsets import write_pending
-from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataImage
+from kafkatools.core.broker.metadata.image import GROUP_RESOURCE, MetadataImage, TopicState
 from kafkatools.core.broker.replicas.delayed_produce import ProduceStatus
 from kafkatools.core.broker.server.timer import Timer
 from kafkatools.core.clock import Clock
@@ -362,8 +362,10 @@ class GroupCoordinator:
                 return group.ensure_may_commit(*identity, generation_id, version=version)
             except errors.StaleMemberEpoch as error:
                 raise (error if version >= GROUP_ID_NOT_FOUND_SINCE else errors.UnsupportedVersion()) from error
-        if not isinstance(group, Group):
+        if group is None:
             raise errors.GroupIdNotFound() if version >= GROUP_ID_NOT_FOUND_SINCE else errors.IllegalGeneration()
+        if not isinstance(group, Group):
+            raise errors.GroupIdNotFound(f"Group {group_id} is not a consumer group.")
         group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id)
         member = group.members.get(identity.member_id)
         if member is not None:
@@ -426,7 +428,7 @@ class GroupCoordinator:
         self, group_id: str, identity: MemberIdentity, generation_id: int, places: Iterable[Place] = ()
     ) -> None:
         """Check that a member may commit these partitions in a transaction (validateTransactionalOffsetCommit). Raises
-        IllegalGeneration or another KafkaError."""
+        IllegalGeneration, GroupIdNotFound for a share group, or another KafkaError."""
         self.ensure_active(group_id)
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup | StreamsGroup):
@@ -438,6 +440,8 @@ class GroupCoordinator:
                 raise errors.IllegalGeneration() from error
         elif isinstance(group, Group):
             group.ensure_may_commit(identity.member_id, identity.instance_id, generation_id, is_transactional=True)
+        elif group is not None:
+            raise errors.GroupIdNotFound(f"Group {group_id} is not a consumer group.")
         elif generation_id >= 0:
             raise errors.IllegalGeneration()
 
@@ -456,10 +460,12 @@ class GroupCoordinator:
             )
 
     def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
-        """Delete committed offsets of a group, with tombstones. Ignores partitions without one. Raises a KafkaError."""
-        committed = [place for place in places if self.offsets.get(group_id, place) is not None]
-        self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in committed])
-        for place in committed:
+        """Delete committed and pending offsets of a group, with tombstones. Ignores partitions without one. Raises a
+        KafkaError."""
+        requested = set(places)
+        deleted = [place for place in self.offsets.places(group_id) if place in requested] if requested else []
+        self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in deleted])
+        for place in deleted:
             self.offsets.remove(group_id, place)
 
     def group(self, group_id: str) -> AnyGroup:
@@ -509,7 +515,7 @@ class GroupCoordinator:
         self.share.delete_states_in_cluster(group, finish)
 
     def _delete(self, group: AnyGroup) -> None:
-        places = list(self.offsets.of_group(group.group_id))
+        places = self.offsets.places(group.group_id)
         records = [offset_records.offset_tombstone(group.group_id, *place) for place in places]
         self._store.append_change(group.group_id, [*records, *group.tombstones()])
         self.offsets.remove_group(group.group_id)
@@ -538,13 +544,14 @@ class GroupCoordinator:
             except errors.KafkaError as error:
                 self._store.note_failure(error)
 
-    def forget_topics(self, topics: Collection[str]) -> None:
-        """Delete the committed offsets of deleted topics (onPartitionsDeleted), with tombstones. Reports failed
-        writes."""
+    def forget_topics(self, topics: Iterable[TopicState], recreated: Collection[str] = ()) -> None:
+        """Delete the committed and pending offsets of deleted topics (onTopicsDeleted), with tombstones. An offset
+        without a topic id stays if its topic's name is in `recreated`. Reports failed writes."""
         places_by_group: dict[str, list[Place]] = {}
         for topic in topics:
-            for group_id, place in self.offsets.of_topic(topic):
-                places_by_group.setdefault(group_id, []).append(place)
+            for group_id, place, topic_id in self.offsets.of_topic(topic.name):
+                if topic_id == topic.topic_id or (topic_id is None and topic.name not in recreated):
+                    places_by_group.setdefault(group_id, []).append(place)
         for group_id, places in places_by_group.items():
             try:
                 self.delete_offsets(group_id, places)

@@ -7,6 +7,7 @@ offsets (`committed_of_group`): `ReplacedOffsets` keeps the value before each ch
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 
@@ -94,12 +95,20 @@ class Offsets:
         """The ids of groups with committed offsets."""
         return list(self._groups)
 
-    def of_topic(self, topic: str) -> Iterator[tuple[str, Place]]:
-        """Group id and partition of each committed offset of a topic."""
+    def of_topic(self, topic: str) -> Iterator[tuple[str, Place, uuid.UUID | None]]:
+        """Group id, partition and stored topic id of each committed or pending offset of a topic. A pending offset has
+        no topic id."""
         for group_id, offsets in self._groups.items():
-            for place in offsets:
+            for place, committed in offsets.items():
                 if place[0] == topic:
-                    yield group_id, place
+                    yield group_id, place, committed.topic_id
+        for group_id, place in self.pending:
+            if place[0] == topic and self.get(group_id, place) is None:
+                yield group_id, place, None
+
+    def places(self, group_id: str) -> list[Place]:
+        """The partitions of a group with a committed or pending offset."""
+        return list(dict.fromkeys((*self.of_group(group_id), *self.pending.of_group(group_id))))
 
     def clear(self) -> None:
         """Remove all committed and pending offsets."""

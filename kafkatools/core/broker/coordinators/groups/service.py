@@ -78,10 +78,11 @@ def note_topics(groups: GroupCoordinator, delta: MetadataDelta) -> None:
 
 def note_deleted_topics(groups: GroupCoordinator, shards: Shards, image: MetadataImage, delta: MetadataDelta) -> None:
     """Delete the committed offsets of deleted topics, or all groups if `__consumer_offsets` was deleted. Offsets in
-    partitions that are still loading are deleted after loading, unless a topic of that name exists again."""
-    names = {topic.name for topic in delta.removed_topics.values()}
-    if TOPIC in names:
+    partitions that are still loading are deleted after loading. Then an offset without a topic id may be that of a
+    topic that was created again meanwhile, and stays."""
+    removed = list(delta.removed_topics.values())
+    if any(topic.name == TOPIC for topic in removed):
         groups.unload()
-    elif names:
-        groups.forget_topics(names)
-        shards.when_loaded(lambda: groups.forget_topics([name for name in names if name not in image.topics]))
+    elif removed:
+        groups.forget_topics(removed)
+        shards.when_loaded(lambda: groups.forget_topics(removed, recreated=image.topics))

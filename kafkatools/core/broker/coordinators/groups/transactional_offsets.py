@@ -58,6 +58,18 @@ class PendingOffsets:
         """Return whether an open transaction has committed an offset of this group."""
         return any(group_id in groups for groups in self._producers.values())
 
+    def __iter__(self) -> Iterator[tuple[str, Place]]:
+        """Yield group id and partition of each pending offset; one that several transactions commit is repeated."""
+        for groups in self._producers.values():
+            for group_id, places in groups.items():
+                for place in places:
+                    yield group_id, place
+
+    def of_group(self, group_id: str) -> Iterator[Place]:
+        """Yield the partitions of a group with a pending offset; one that several transactions commit is repeated."""
+        for groups in self._producers.values():
+            yield from groups.get(group_id, ())
+
     def take(self, producer_id: int, is_taken: Callable[[str], bool]) -> Iterator[tuple[str, Place, _Pending]]:
         """Remove and yield group id, partition and offset of a producer's pending commits in groups for which
         `is_taken` is true."""

@@ -3,6 +3,7 @@ replicas. The nodes are fakes around the real coordinators and handlers."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from support.coordinator_cluster import NOBODY, Asked, CoordinatorCluster
 
 from kafkatools.core.broker.coordinators.groups import offsets_topic, service
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
-from kafkatools.core.broker.metadata.image import MetadataDelta
+from kafkatools.core.broker.metadata.image import MetadataDelta, TopicState
 from kafkatools.core.errors import NotCoordinator
 
 OFFSETS = "__consumer_offsets"
@@ -478,10 +480,52 @@ def test_offsets_of_a_topic_that_is_deleted_while_they_are_read_go_with_it(monke
     cluster.settle()
     monkeypatch.setattr(offsets_topic, "SLICE_BYTES", 1)
     cluster.lead(OFFSETS, cluster.index, 2)
-    topic = cluster.image.topics.pop("t")
-    delta = MetadataDelta(removed_topics={topic.topic_id: topic})
-    node: Any = cluster.nodes[2]
-    node.coordination.apply_delta(delta)
+    node = cluster.nodes[2]
+    recreate(cluster, is_gone=True)
     cluster.settle()
     assert fetched(cluster.fetch(2)) == (0, -1)
     assert node.failures == []
+
+
+def recreate(cluster: Groups, *, is_gone: bool = False) -> uuid.UUID:
+    """Delete the topic `t`, and create it again with another id unless `is_gone`. Gives that id."""
+    topic = cluster.image.topics.pop("t")
+    again = TopicState("t", uuid.uuid4(), dict(topic.partitions))
+    delta = MetadataDelta(removed_topics={topic.topic_id: topic})
+    if not is_gone:
+        cluster.image.topics["t"] = cluster.image.topics_by_id[again.topic_id] = again
+        delta.changed_topics[again.topic_id] = again
+    node: Any = cluster.nodes[2]
+    node.coordination.apply_delta(delta)
+    return again.topic_id
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_offsets_of_a_topic_that_is_created_again_while_they_are_read_are_told_apart_by_its_id(
+    has_id: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an id, as older coordinators and transactions commit, an offset may be that of the new topic."""
+    cluster = Groups()
+    topic_id = cluster.image.topics["t"].topic_id if has_id else None
+    cluster.nodes[1].groups.commit(GROUP, [(("t", 0), CommittedOffset(5, topic_id=topic_id))])
+    cluster.settle()
+    monkeypatch.setattr(offsets_topic, "SLICE_BYTES", 1)
+    cluster.lead(OFFSETS, cluster.index, 2)
+    recreate(cluster)
+    cluster.settle()
+    assert fetched(cluster.fetch(2)) == (0, -1 if has_id else 5)
+
+
+def test_an_offset_of_a_deleted_topic_is_not_that_of_the_topic_of_its_name() -> None:
+    """Its coordinator could not write the tombstone."""
+    cluster = Groups()
+    cluster.commit(1, 5)
+    cluster.settle()
+    cluster.move(2)
+    cluster.nodes[2].replicas.partitions[OFFSETS][cluster.index].is_under_min_isr = True
+    first_id = cluster.image.topics["t"].topic_id
+    second_id = recreate(cluster)
+    topics = [{"topic_id": topic_id, "partition_indexes": [0]} for topic_id in (first_id, second_id)]
+    asked = cluster.ask(2, FETCH, 10, groups=[{"group_id": GROUP, "topics": topics}], require_stable=False)
+    rows = [topic.partitions[0] for topic in asked.answer.groups[0].topics]
+    assert [(row.error_code, row.committed_offset) for row in rows] == [(0, 5), (0, -1)]

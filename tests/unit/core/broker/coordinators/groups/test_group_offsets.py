@@ -20,6 +20,7 @@ from kafkatools.core.broker.coordinators.groups.offset_records import CommittedO
 from kafkatools.core.broker.coordinators.groups.offsets_topic import decoded
 from kafkatools.core.broker.coordinators.groups.requests import MemberIdentity
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
+from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.errors import (
     FencedInstanceId,
@@ -185,7 +186,7 @@ def test_a_living_group_keeps_the_offsets_of_what_it_reads(harness: Any) -> None
 def test_offsets_go_with_their_topic(harness: Any) -> None:
     commit(harness)
     commit(harness, group_id="other", place=("trio", 0))
-    harness.groups.forget_topics({"basket"})
+    harness.groups.forget_topics([TopicState("basket", uuid.uuid4())])
     harness.restart()
     assert harness.groups.offsets.of_group("g") == {}
     assert set(harness.groups.offsets.of_group("other")) == {("trio", 0)}

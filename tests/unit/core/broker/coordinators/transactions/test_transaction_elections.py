@@ -14,6 +14,8 @@ from kafkatools.core.broker.coordinators.transactions.coordinator import InitReq
 
 STATES, OFFSETS = "__transaction_state", "__consumer_offsets"
 INIT, ADD, END, MARKERS, OFFSET_COMMIT, DESCRIBE, LIST, OFFSET_FETCH, ADD_OFFSETS = 22, 24, 26, 27, 28, 65, 66, 9, 25
+DELETE_GROUPS, DELETE_OFFSETS, SHARE_BEAT = 42, 47, 76
+GROUP_NOT_FOUND = 69
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, NETWORK, BUSY, NOT_ADDED, INVALID_STATE = 14, 15, 16, 13, 51, 120, 48
 ID, GROUP = "x", "g"
 
@@ -453,6 +455,43 @@ def test_offsets_of_a_transaction_count_with_its_marker_though_both_coordinators
     cluster.settle()
     assert fetched(cluster, 3) == (0, 7)
     assert cluster.state(2) == "CompleteCommit"
+
+
+@pytest.mark.parametrize("request_of", ["group", "offsets", "topic"])
+def test_a_deleted_offset_of_an_open_transaction_does_not_come_back_with_the_commit(request_of: str) -> None:
+    cluster = Transactions()
+    producer = cluster.begun((0,))
+    commit_offset(cluster, 2, producer)
+    cluster.settle()
+    if request_of == "group":
+        deleted = cluster.ask(2, DELETE_GROUPS, 2, groups_names=[GROUP])
+        assert deleted.answer is None
+        cluster.settle()
+        assert deleted.answer.results[0].error_code == 0
+    elif request_of == "offsets":
+        topics = [{"name": "t", "partitions": [{"partition_index": 0}]}]
+        deleted = cluster.ask(2, DELETE_OFFSETS, 0, group_id=GROUP, topics=topics)
+        cluster.settle()
+        assert deleted.answer.topics[0].partitions[0].error_code == 0
+    else:
+        cluster.nodes[2].groups.forget_topics([cluster.image.topics["t"]])
+    cluster.lead(OFFSETS, partition_for(GROUP, 3), 3)
+    cluster.settle()
+    cluster.end(1, producer)
+    cluster.settle()
+    assert fetched(cluster, 3) == (0, -1)
+    assert GROUP not in cluster.nodes[3].groups.groups
+
+
+def test_a_share_group_takes_no_offsets_of_a_transaction() -> None:
+    cluster = Transactions()
+    cluster.add_topic("__share_group_state", 1, leader=1)
+    cluster.ask(2, SHARE_BEAT, 1, group_id=GROUP, member_id="m", member_epoch=0, subscribed_topic_names=["t"])
+    cluster.settle()
+    requested = commit_offset(cluster, 2, cluster.begun((0,)))
+    cluster.settle()
+    assert requested.answer.topics[0].partitions[0].error_code == GROUP_NOT_FOUND
+    assert not cluster.nodes[2].groups.offsets.pending
 
 
 def test_a_marker_for_groups_that_are_being_read_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
