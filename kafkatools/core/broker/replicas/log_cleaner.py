@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 REST_MS = 1
 THROTTLE_CHECK_MS = 300
+NAP_MS = 50
 CLEANER_OPEN_FILES = 32
 
 
@@ -221,9 +222,12 @@ class LogCleaner:
         self._wakeup()
 
     def _rest(self, plan: LogToClean, size_bytes: int) -> None:
-        if plan.is_aborted or self._is_stopping:
-            raise CleaningAborted
-        self._throttle.note(size_bytes)
+        def check() -> None:
+            if plan.is_aborted or self._is_stopping:
+                raise CleaningAborted
+
+        check()
+        self._throttle.note(size_bytes, check)
         now_ms = self._clock.now_ms()
         if now_ms > self._worked_since_ms:
             self._clock.sleep_ms(REST_MS)
@@ -245,14 +249,19 @@ class Throttle:
         self._since_ms = clock.now_ms()
         self._size_bytes = 0
 
-    def note(self, size_bytes: int) -> None:
-        """Count bytes; every `THROTTLE_CHECK_MS`, sleep if they came faster than the limit."""
+    def note(self, size_bytes: int, check: Callable[[], None] = lambda: None) -> None:
+        """Count bytes; every `THROTTLE_CHECK_MS`, sleep if they came faster than the limit, for ever if it is 0. `check`
+        is called before each nap, since a low limit may take minutes; the sleep ends with what it raises."""
         self._size_bytes += size_bytes
-        elapsed_ms = self._clock.now_ms() - self._since_ms
-        if elapsed_ms < THROTTLE_CHECK_MS:
+        if self._clock.now_ms() - self._since_ms < THROTTLE_CHECK_MS:
             return
-        due_ms = self._size_bytes * 1000 / self.max_bytes_per_second
-        if due_ms > elapsed_ms:
-            self._clock.sleep_ms(round(due_ms - elapsed_ms))
+        while (wait_ms := self._wait_ms()) >= 1:
+            check()
+            self._clock.sleep_ms(int(min(wait_ms, NAP_MS)))
         self._since_ms = self._clock.now_ms()
         self._size_bytes = 0
+
+    def _wait_ms(self) -> float:
+        limit = self.max_bytes_per_second
+        due_ms = self._size_bytes * 1000 / limit if limit else math.inf
+        return due_ms - (self._clock.now_ms() - self._since_ms)

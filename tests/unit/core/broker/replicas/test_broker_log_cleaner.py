@@ -4,6 +4,7 @@ import errno
 import os
 import struct
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,7 +16,8 @@ from support.log_batches import NOW_MS, TRANSACTIONAL, emptied, make_batch, make
 from support.manual_clock import ManualClock
 
 from kafkatools.core import config as tables
-from kafkatools.core.broker.replicas.log_cleaner import LogCleaner, Throttle
+from kafkatools.core.broker.replicas import log_cleaner
+from kafkatools.core.broker.replicas.log_cleaner import REST_MS, LogCleaner, Throttle
 from kafkatools.core.broker.replicas.partition import Partition
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.config import Config
@@ -35,13 +37,14 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 class Owner:
     """The listener's thread of this test: turns the cleaner whenever it asks."""
 
-    def __init__(self, directory: Path, **settings: str) -> None:
+    def __init__(self, directory: Path, clock: SystemClock | None = None, **settings: str) -> None:
         self.logs = LogManager(RealFileSystem(), str(directory))
         self.logs.start()
         self.asked = threading.Semaphore(0)
         self.failures: list[Exception] = []
         config = Config(tables.BROKER, {"log.cleaner.dedupe.buffer.size": "100000", "node.id": "1", **settings})
-        self.cleaner = LogCleaner(self.logs, config, SystemClock(), self.asked.release, self.failures.append)
+        clock = clock or SystemClock()
+        self.cleaner = LogCleaner(self.logs, config, clock, self.asked.release, self.failures.append)
 
     def log(self, name: str) -> PartitionLog:
         return self.logs.get_or_create(TopicPartition(name, 0), TOPIC_ID, CONFIG, NOW_MS)
@@ -198,6 +201,33 @@ def test_closing_in_the_middle_leaves_the_log_as_it_was(owner: Owner) -> None:
     assert log.first_dirty_offset is None
 
 
+class NoticedClock(SystemClock):
+    """Says when the cleaner sleeps because of its throttle."""
+
+    def __init__(self) -> None:
+        self.is_throttled = threading.Event()
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        if duration_ms > REST_MS:
+            self.is_throttled.set()
+        super().sleep_ms(duration_ms)
+
+
+@pytest.mark.parametrize("limit", ["0", "10"])
+def test_closing_does_not_wait_for_the_throttle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(log_cleaner, "THROTTLE_CHECK_MS", 0)
+    clock = NoticedClock()
+    owner = Owner(tmp_path, clock, **{"log.cleaner.io.max.bytes.per.second": limit})
+    log = owner.fill("one", 100)
+    owner.cleaner.check()
+    assert clock.is_throttled.wait(timeout=10)
+    began_s = time.monotonic()
+    owner.cleaner.close()
+    assert time.monotonic() - began_s < 1
+    owner.logs.close(1)
+    assert log.first_dirty_offset is None
+
+
 def test_a_damaged_partition_is_reported_once_and_the_others_go_on(owner: Owner) -> None:
     bad, good = owner.fill("bad"), owner.fill("good")
     bad.segments.first.log.write_at(66, b"\xff")
@@ -225,3 +255,14 @@ def test_the_throttle_waits_for_what_came_too_fast() -> None:
     clock.advance_ms(400)
     throttle.note(100)
     assert clock.now_ms() == 900
+    naps: list[int] = []
+
+    def raise_the_limit() -> None:
+        naps.append(clock.now_ms())
+        if len(naps) == 3:
+            throttle.max_bytes_per_second = 1e9
+
+    clock.advance_ms(300)
+    throttle.note(1_000_000, raise_the_limit)
+    assert naps == [1200, 1250, 1300]
+    assert clock.now_ms() == 1350
