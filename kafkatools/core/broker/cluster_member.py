@@ -265,7 +265,7 @@ class ClusterMember:
                 state = None if topic is None else topic.partitions.get(name.partition)
                 if state is None or self.node_id not in state.replicas:
                     path = directory.path_of(partition_directory_name(*name))
-                    directory.run(partial(directory.put_aside, path))
+                    directory.run(partial(directory.put_aside, name))
                     directory.residents.discard(name)
                     self._home.report(f"WARN {path} is not a replica of this broker: renamed and kept as a stray")
 

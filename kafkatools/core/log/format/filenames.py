@@ -70,7 +70,16 @@ def partition_directory_name(topic: str, partition: int) -> str:
 def deleted_directory_name(topic: str, partition: int, unique_id: str) -> str:
     """Return the name of a partition's directory that waits for removal: `topic-partition.id-delete`, with the topic
     cut to fit 255 characters (UnifiedLog.logDeleteDirName)."""
-    suffix = f"-{partition}.{unique_id}{DELETE_DIRECTORY_SUFFIX}"
+    return _fitting(topic, f"-{partition}.{unique_id}{DELETE_DIRECTORY_SUFFIX}")
+
+
+def stray_directory_name(topic: str, partition: int, unique_id: str) -> str:
+    """Return the name of a partition's directory that is kept unused: `topic-partition.id-stray`, with the topic cut to
+    fit 255 characters (UnifiedLog.logStrayDirName)."""
+    return _fitting(topic, f"-{partition}.{unique_id}{STRAY_DIRECTORY_SUFFIX}")
+
+
+def _fitting(topic: str, suffix: str) -> str:
     return topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
 
 

@@ -56,6 +56,7 @@ class LogDirectory:
         self._checkpoints: dict[str, _Offsets] = {}
         self._stored_offsets: dict[str, _Offsets] = {}
         self._has_new_names = False
+        self._unopened: set[TopicPartition] = set()  # logs that could not be opened and may need recovery
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path!r})"
@@ -123,9 +124,13 @@ class LogDirectory:
         path = self.path_of(filenames.partition_directory_name(name.topic, name.partition))
         is_new = not self.files.exists(path)
         if not is_new and self._is_of_another_topic(path, topic_id):
-            self.put_aside(path)
+            self.put_aside(name)
             is_new = True
-        return self._load(path, name, topic_id, config, wall_ms, is_new=is_new, is_replicated=is_replicated)
+        if not is_new:
+            self._unopened.add(name)
+        log = self._load(path, name, topic_id, config, wall_ms, is_new=is_new, is_replicated=is_replicated)
+        self._unopened.discard(name)
+        return log
 
     def open_future(self, name: TopicPartition, topic_id: str, config: LogConfig, wall_ms: int) -> PartitionLog:
         """Load or begin the log of a future replica in this directory. A future replica with another topic id is
@@ -173,10 +178,11 @@ class LogDirectory:
             return False
         return checkpoints.read_partition_metadata(self.files, metadata).topic_id != topic_id
 
-    def put_aside(self, path: str) -> None:
-        """Rename a partition's directory to `path.<random id>-stray`, so that it is kept but not used. Raises
+    def put_aside(self, name: TopicPartition) -> None:
+        """Rename a partition's directory to `<name>.<random id>-stray`, so that it is kept but not used. Raises
         OSError."""
-        self.files.rename(path, f"{path}.{uuid.uuid4().hex}{filenames.STRAY_DIRECTORY_SUFFIX}")
+        path = self.path_of(filenames.partition_directory_name(*name))
+        self.files.rename(path, self.path_of(filenames.stray_directory_name(*name, uuid.uuid4().hex)))
 
     def sync_names(self) -> None:
         """Make new partition directories durable, with one fsync for all; without new ones do nothing. Raises
@@ -244,10 +250,18 @@ class LogDirectory:
     def checkpoint(self, checkpoint: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
         """Write a checkpoint file with one offset per open log, unless it would be the same as at the last write. Logs
         for which `offset_of` returns None are omitted. Raises OSError."""
-        offsets = {name: offset for name, log in self.logs.items() if (offset := offset_of(log)) is not None}
+        offsets = self._offsets(checkpoint, offset_of)
         if self._stored_offsets.get(checkpoint) != offsets:  # an idle broker does not write
             checkpoints.write_offset_checkpoint(self.files, self.path_of(checkpoint), offsets)
             self._stored_offsets[checkpoint] = offsets
+
+    def _offsets(self, checkpoint: str, offset_of: Callable[[PartitionLog], int | None]) -> _Offsets:
+        """Return the offsets of the open logs, and those that the checkpoint had at the start for logs that could not be
+        opened: a later start must not take their log start or recovery point for 0."""
+        found = self._checkpoints.get(checkpoint, {})
+        offsets = {name: found[name] for name in self._unopened if name in found}
+        opened = {name: offset for name, log in self.logs.items() if (offset := offset_of(log)) is not None}
+        return {**offsets, **opened}
 
     def checkpoint_recovery_points(self) -> None:
         """Write recovery-point-offset-checkpoint, if an offset has changed. Raises OSError."""
@@ -267,14 +281,14 @@ class LogDirectory:
 
     def first_dirty_offsets(self) -> _Offsets:
         """Return the first dirty offset of each log that was cleaned: the content of cleaner-offset-checkpoint."""
-        return {name: log.first_dirty_offset for name, log in self.logs.items() if log.first_dirty_offset is not None}
+        return self._offsets(filenames.CLEANER_OFFSET_CHECKPOINT, lambda log: log.first_dirty_offset)
 
     # end
 
     def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
         """Flush and close every log, write the checkpoints, then the clean shutdown marker if `is_clean`. After a disk
-        error in one step the other steps still run. With an error or an offline log there is no marker, and the next
-        start recovers. Raises the first OSError or KafkaStorageError."""
+        error in one step the other steps still run. With an error, an offline log or one that could not be opened there is
+        no marker, and the next start recovers. Raises the first OSError or KafkaStorageError."""
         steps: list[Callable[[], object]] = [log.flush_and_close for log in self.logs.values()]
         steps += [self.checkpoint_recovery_points, self.checkpoint_high_watermarks, self.checkpoint_start_offsets]
         if self.first_dirty_offsets():
@@ -288,7 +302,7 @@ class LogDirectory:
                 failures.append(error)
         if failures:
             raise failures[0]
-        if not is_clean or any(log.failure is not None for log in self.logs.values()):
+        if not is_clean or self._unopened or any(log.failure is not None for log in self.logs.values()):
             return
         checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), broker_epoch)
 

@@ -155,7 +155,7 @@ class LogManager:
                     (directory, other_directory), key=lambda candidate: self._reach(candidate, name)
                 )
                 stray_directory = other_directory if retained_directory is directory else directory
-                stray_directory.put_aside(stray_directory.path_of(filenames.partition_directory_name(*name)))
+                stray_directory.put_aside(name)
                 stray_directory.residents.discard(name)
                 self._report(
                     f"WARN {name} is in both {retained_directory.path} and {stray_directory.path}; "

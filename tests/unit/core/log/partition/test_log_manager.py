@@ -1,5 +1,7 @@
 """The directory of logs: clean and unclean starts, checkpoints, deletion, strays, the lock."""
 
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from support.log_batches import NOW_MS, make_batch
 
 from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.directory_lock import DirectoryLock
-from kafkatools.core.log.files import FileSystem, RealFileSystem
+from kafkatools.core.log.files import FileSystem, RealFileSystem, RealLogFile
 from kafkatools.core.log.format.filenames import TopicPartition
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_manager import LogManager
@@ -126,6 +128,53 @@ def test_a_directory_of_an_older_topic_of_the_same_name_is_put_aside(tmp_path: P
     (stray,) = tmp_path.glob("t-0.*-stray")
     assert (stray / "00000000000000000000.log").stat().st_size > 0
     assert [name for name, _ in again.partition_paths()] == [NAME]
+
+
+def test_the_directory_of_an_older_topic_with_the_longest_name_is_put_aside(tmp_path: Path) -> None:
+    longest = TopicPartition("n" * 249, 0)
+    manager = started(RealFileSystem(), str(tmp_path))
+    append(get(manager, longest))
+    manager.close(broker_epoch=1)
+    again = started(RealFileSystem(), str(tmp_path))
+    assert get(again, longest, OTHER_ID).log_end_offset == 0
+    (stray,) = tmp_path.glob("n*-stray")
+    assert len(stray.name) == 255
+
+
+class UnreadableLog(RealFileSystem):
+    """Opens no file of one partition until it is readable."""
+
+    is_readable = False
+
+    def open(self, path: str, *, create: bool = False) -> RealLogFile:
+        if not self.is_readable and "/b-0/" in path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return super().open(path, create=create)
+
+
+def test_a_log_that_could_not_be_opened_keeps_its_checkpoints_and_is_recovered_later(tmp_path: Path) -> None:
+    other = TopicPartition("b", 0)
+    killed = started(RealFileSystem(), str(tmp_path))
+    append(get(killed), 5)
+    append(get(killed, other), 5)
+    killed.logs[other].increment_log_start_offset(2)
+    killed.checkpoint_start_offsets()
+    segment = tmp_path / "b-0" / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 1
+    segment.write_bytes(data)
+    disk = UnreadableLog()
+    manager = started(disk, str(tmp_path))
+    get(manager)
+    with pytest.raises(KafkaStorageError, match="Input/output error"):
+        get(manager, other)
+    manager.close(broker_epoch=1)
+    disk.is_readable = True
+    again = started(disk, str(tmp_path))
+    log = get(again, other)
+    assert (again.is_clean_start, log.log_start_offset, log.log_end_offset) == (False, 2, 4)
+    again.close(broker_epoch=1)
+    assert started(disk, str(tmp_path)).is_clean_start
 
 
 def test_a_stop_that_fails_leaves_no_marker() -> None:
