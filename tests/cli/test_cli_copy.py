@@ -19,10 +19,14 @@ from support.waiting import eventually
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.consumer.consumer import Consumer
+from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.core.topic_partition import TopicPartition
+from kafkatools.exit_status import CommandError
 from kafkatools.tools.copying import copier
-from kafkatools.tools.copying.progress import CopyPlace, read_progress
+from kafkatools.tools.copying.progress import CopyPlace, forget_earlier_progress, read_progress
 
 START = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -190,6 +194,22 @@ def copy_place(source: AdminClient, topic: str, name: str) -> CopyPlace:
 
 def copied(admin: AdminClient, place: CopyPlace) -> int:
     return sum(item.checksum.records for item in read_progress(admin, place, is_final=False).values())
+
+
+def test_a_copy_does_not_begin_while_the_progress_of_an_earlier_one_cannot_be_deleted(bootstrap: str) -> None:
+    create(bootstrap, "earlier")
+    place = CopyPlace("AAAAAAAAAAAAAAAAAAAAAA", "source", None, "earlier")
+    with Consumer(bootstrap_servers=bootstrap, group_id=place.group_id) as member:
+        member.subscribe(["earlier"])
+        member.poll(100)
+        eventually(lambda: member.poll(10) is not None and member.assignment())
+        member.commit_sync({TopicPartition("earlier", 0): OffsetAndMetadata(7)})
+        with AdminClient(bootstrap, {}, SystemClock()) as admin:
+            with pytest.raises(CommandError, match="earlier copy, cannot be deleted: The group is not empty"):
+                forget_earlier_progress(admin, place)
+            member.close()
+            forget_earlier_progress(admin, place)
+            forget_earlier_progress(admin, place)  # without any there is nothing to forget
 
 
 @pytest.mark.slow

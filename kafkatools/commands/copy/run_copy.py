@@ -27,7 +27,13 @@ from kafkatools.tools.copying.checksum import RecordChecksum
 from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id, described, partition_numbers
 from kafkatools.tools.copying.codec import first_codec
 from kafkatools.tools.copying.copier import TopicCopier, checksum_of
-from kafkatools.tools.copying.progress import CopyPlace, PartitionProgress, forget_progress, read_progress
+from kafkatools.tools.copying.progress import (
+    CopyPlace,
+    PartitionProgress,
+    forget_earlier_progress,
+    forget_progress,
+    read_progress,
+)
 from kafkatools.tools.lines.slice import LOG_END
 
 _CLOSE_MS = 5000
@@ -177,8 +183,8 @@ class _Copy:
         self._place = place
 
     def run(self, consumer: Consumer, progress: Progress, target: AdminClient) -> TopicCopier:
-        """Copy until all partitions reach their end offsets. Raises CommandError with the command that resumes the
-        copy, and KeyboardInterrupt."""
+        """Copy until all partitions reach their end offsets. Raises CommandError, with the command that resumes the
+        copy if it began, and KeyboardInterrupt."""
         console, place = self._console, self._place
         codec = self._args.compression_codec or first_codec(
             self._source.reader(self._args.isolation_level),
@@ -194,10 +200,13 @@ class _Copy:
                 newer = self._newer(read_progress(target, place), progress)
                 copier = TopicCopier(consumer, producer, place, {**progress, **newer})
             else:
-                forget_progress(target, place)
+                forget_earlier_progress(target, place)
             total = sum(max(0, item.end - item.position) for item in copier.progress.values())
             with console.progress(f"Copying {place.source}", total, measure=lambda: copier.read_offsets):
                 copier.run(console.clock)
+        except CommandError:
+            producer.close(_CLOSE_MS)
+            raise
         except KafkaError as error:
             producer.close(_CLOSE_MS)
             raise CommandError(

@@ -53,8 +53,8 @@ class ProducerRecord:
 
 
 def _pairs(headers: AnyHeaders) -> Headers:
-    """Return headers as (name, value) pairs after a check. Raises TypeError and ValueError here, because the append to a
-    batch must not fail halfway, nor fail other records."""
+    """Return headers as (name, value) pairs after a check. Raises TypeError and ValueError here, because the append to
+    a batch must not fail halfway, nor fail other records."""
     pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
     for name, value in pairs:
         if not isinstance(name, str | bytes) or not isinstance(value, bytes | bytearray | memoryview | None):

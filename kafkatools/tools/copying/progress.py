@@ -88,15 +88,16 @@ def _parse(committed: OffsetAndMetadata, topic_id: str | None) -> PartitionProgr
 def read_progress(admin: AdminClient, place: CopyPlace, *, is_final: bool = True) -> dict[int, PartitionProgress]:
     """Return the stored progress by partition, empty without any. `is_final`: no transaction of the copy is open, else
     UnstableOffsetCommit is raised. Raises KafkaError, and CommandError as `_parse`."""
+    stored = _stored(admin, place, is_final=is_final)
+    return {partition: _parse(committed, place.topic_id) for partition, committed in stored.items()}
+
+
+def _stored(admin: AdminClient, place: CopyPlace, *, is_final: bool) -> dict[int, OffsetAndMetadata]:
     group = fetch_offsets(admin, [place.group_id], require_stable=is_final)[place.group_id]
     error = group.error or next(iter(group.errors.values()), None)
     if error is not None:
         raise error
-    return {
-        partition: _parse(committed, place.topic_id)
-        for (topic, partition), committed in group.offsets.items()
-        if topic == place.target
-    }
+    return {partition: stored for (topic, partition), stored in group.offsets.items() if topic == place.target}
 
 
 def offsets_of(place: CopyPlace, progress: Mapping[int, PartitionProgress]) -> dict[tuple[str, int], OffsetAndMetadata]:
@@ -107,3 +108,15 @@ def offsets_of(place: CopyPlace, progress: Mapping[int, PartitionProgress]) -> d
 def forget_progress(admin: AdminClient, place: CopyPlace) -> KafkaError | None:
     """Delete the group of the progress; return the error if that failed."""
     return delete_groups(admin, [place.group_id])[place.group_id]
+
+
+def forget_earlier_progress(admin: AdminClient, place: CopyPlace) -> None:
+    """Delete the progress of an earlier copy, which `read_progress` would take for that of a new one. Raises
+    CommandError if it is still there, KafkaError."""
+    error = forget_progress(admin, place)
+    if error is not None and _stored(admin, place, is_final=False):
+        raise CommandError(
+            f"The group {place.group_id}, which holds the progress of an earlier copy, cannot be deleted: {error}",
+            hint=f"Delete it first: kt consumer-groups --delete --group {place.group_id}",
+            kind=error.name,
+        )

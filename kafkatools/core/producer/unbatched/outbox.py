@@ -2,9 +2,10 @@
 
 Rules: the records of one topic are collected as columns and appended by the kernel, which costs a fraction of an append
 for each record. Their order stays. An append that needs memory never waits: it continues with a later `advance`, and
-meanwhile no record may be added (`is_blocked`). What is in the outbox is sent, also if nobody waits for it. The metadata
-may lose a topic between `open` and the append, for example when the client returns to its bootstrap servers. The
-partitions of its records are then those of the metadata at `open`: without a partition count all keys would share one.
+meanwhile no record may be added (`is_blocked`). What is in the outbox is sent, also if nobody waits for it. The
+metadata may lose a topic between `open` and the append, for example when the client returns to its bootstrap servers.
+The partitions of its records are then those of the metadata at `open`: without a partition count all keys would share
+one.
 """
 
 from __future__ import annotations
