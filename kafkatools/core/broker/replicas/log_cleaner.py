@@ -250,8 +250,8 @@ class Throttle:
         self._size_bytes = 0
 
     def note(self, size_bytes: int, check: Callable[[], None] = lambda: None) -> None:
-        """Count bytes; every `THROTTLE_CHECK_MS`, sleep if they came faster than the limit, for ever if it is 0. `check`
-        is called before each nap, since a low limit may take minutes; the sleep ends with what it raises."""
+        """Count bytes; every `THROTTLE_CHECK_MS`, sleep if they came faster than the limit, for ever if it is 0.
+        `check` is called before each nap, since a low limit may take minutes; the sleep ends with what it raises."""
         self._size_bytes += size_bytes
         if self._clock.now_ms() - self._since_ms < THROTTLE_CHECK_MS:
             return

@@ -256,8 +256,8 @@ class LogDirectory:
             self._stored_offsets[checkpoint] = offsets
 
     def _offsets(self, checkpoint: str, offset_of: Callable[[PartitionLog], int | None]) -> _Offsets:
-        """Return the offsets of the open logs, and those that the checkpoint had at the start for logs that could not be
-        opened: a later start must not take their log start or recovery point for 0."""
+        """Return the offsets of the open logs, and those that the checkpoint had at the start for logs that could not
+        be opened: a later start must not take their log start or recovery point for 0."""
         found = self._checkpoints.get(checkpoint, {})
         offsets = {name: found[name] for name in self._unopened if name in found}
         opened = {name: offset for name, log in self.logs.items() if (offset := offset_of(log)) is not None}
@@ -287,8 +287,8 @@ class LogDirectory:
 
     def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
         """Flush and close every log, write the checkpoints, then the clean shutdown marker if `is_clean`. After a disk
-        error in one step the other steps still run. With an error, an offline log or one that could not be opened there is
-        no marker, and the next start recovers. Raises the first OSError or KafkaStorageError."""
+        error in one step the other steps still run. With an error, an offline log or one that could not be opened there
+        is no marker, and the next start recovers. Raises the first OSError or KafkaStorageError."""
         steps: list[Callable[[], object]] = [log.flush_and_close for log in self.logs.values()]
         steps += [self.checkpoint_recovery_points, self.checkpoint_high_watermarks, self.checkpoint_start_offsets]
         if self.first_dirty_offsets():
