@@ -2,15 +2,16 @@
 
 Rules: an admin call waits in many places, so it runs on a thread of the loop's default executor, one call at a time. No
 client has a thread of its own. A cancelled call is interrupted at its next wait; the cancellation is raised when the
-thread has left the client, so that the next call finds it unused.
+thread has left the client, so that the next call finds it unused. A call for which no thread was free is never made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections.abc import Callable, Coroutine
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from kafkatools.core.admin import admin as blocking
 from kafkatools.core.config.client_settings import Settings
@@ -21,6 +22,7 @@ from kafkatools.core.net.requests import Interrupted
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_OTHER_LOOP = "The client was used on another event loop: create one client for each loop"
 _CLOSED = "Cannot perform operation after the admin client has been closed"
 
 
@@ -28,6 +30,25 @@ class _Interruptible(blocking.Admin):
     def interrupt(self, *, is_interrupted: bool = True) -> None:
         """Make the present and later calls fail at their next wait, until this is undone. Callable from any thread."""
         self._client.interrupt(is_interrupted=is_interrupted)
+
+
+class _Work(Generic[R]):
+    """A call in the executor, which a thread makes, or which is dropped before a thread is free for it: whoever takes
+    the lock first decides."""
+
+    def __init__(self, call: Callable[[], R], loop: asyncio.AbstractEventLoop) -> None:
+        self._call = call
+        self._taken = threading.Lock()
+        self.future: asyncio.Future[R] = loop.run_in_executor(None, self._run)
+
+    def _run(self) -> R:
+        if not self._taken.acquire(blocking=False):
+            raise Interrupted
+        return self._call()
+
+    def drop(self) -> bool:
+        """Cancel the call unless a thread has begun it; return whether it is cancelled."""
+        return self._taken.acquire(blocking=False) and self.future.cancel()
 
 
 def _awaited(
@@ -54,6 +75,8 @@ class Admin:
         self._admin = _Interruptible(config, None, None, **settings)
         self.config = self._admin.config
         self._lock = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._work: _Work[Any] | None = None
         self._is_closed = False
 
     async def __aenter__(self) -> Admin:
@@ -63,17 +86,24 @@ class Admin:
         await self.close()
 
     async def _run(self, call: Callable[[], R]) -> R:
+        loop = asyncio.get_running_loop()
+        if (self._loop or loop) is not loop:
+            raise IllegalState(_OTHER_LOOP)
+        self._loop = loop
         async with self._lock:
             if self._is_closed:
                 raise IllegalState(_CLOSED)
-            work = asyncio.get_running_loop().run_in_executor(None, call)
+            self._work = work = _Work(call, loop)
             try:
-                await asyncio.wait({work})
+                await asyncio.wait({work.future})
             finally:
-                if not work.done():
-                    await self._interrupt(work)
+                if not work.future.done() and not work.drop():
+                    await self._interrupt(work.future)
+                self._work = None
+            if work.future.cancelled():  # by `close`
+                raise IllegalState(_CLOSED)
             try:
-                return work.result()
+                return work.future.result()
             except Interrupted:
                 raise IllegalState(_CLOSED) from None
 
@@ -93,7 +123,7 @@ class Admin:
     async def close(self) -> None:
         """Interrupt a call in progress, which raises IllegalState, and close the connections. May be called again."""
         self._is_closed = True
-        if self._lock.locked():
+        if self._work is not None and not self._work.drop():
             self._admin.interrupt()
         async with self._lock:
             if self.config.enable_metrics_push:  # the last push may wait for a broker

@@ -42,6 +42,7 @@ class ScriptedBroker:
         self.nodes = {1: self.port}
         self.topics: list[dict[str, Any]] = []
         self.requests: list[tuple[RequestHeader, Any]] = []
+        self.is_disconnecting = False  # the next `run_once` closes every connection
         self._connections: dict[socket.socket, FrameReader] = {}
 
     def count(self, api_key: int) -> int:
@@ -63,6 +64,9 @@ class ScriptedBroker:
 
     def run_once(self, wait_s: float = 0.002) -> None:
         """Accept, read and answer what there is."""
+        if self.is_disconnecting:
+            self.disconnect_all()
+            self.is_disconnecting = False
         arrived = select.poll()  # unlike select(), it takes descriptors above 1023
         sockets = {sock.fileno(): sock for sock in (self.listener, *self._connections)}
         for descriptor in sockets:

@@ -1,8 +1,9 @@
 """The admin client's core: one NetworkClient, the cluster's brokers, and the retry rules of admin requests.
 
 The modules beside it (topics, configs, ...) are functions that take an `AdminClient`. Requests for the controller go to
-any broker, which forwards them in KRaft; after NOT_CONTROLLER they go to the controller itself. With
-`through_controllers` the bootstrap servers are controllers (KIP-919). Requests about partitions go to their leaders.
+any broker, which forwards them in KRaft; after NOT_CONTROLLER they go to the controller itself, until a request to it
+fails. With `through_controllers` the bootstrap servers are controllers (KIP-919), and all requests go to the active
+one, because controllers do not forward. Requests about partitions go to their leaders.
 Requests are retried with back-off until default.api.timeout.ms. Every requested item ends with a result or its own
 error.
 """
@@ -20,6 +21,7 @@ from kafkatools.core.config import Config
 from kafkatools.core.errors import (
     ConnectionFailed,
     CoordinatorNotAvailable,
+    Disconnected,
     KafkaError,
     LeaderNotAvailable,
     NoBrokersAvailable,
@@ -49,6 +51,8 @@ BROKERS = 1
 CONTROLLERS = 2
 _METADATA_VERSION = 12
 _CLOSING_POLL_MS = 100
+_OF_ANY_CONTROLLER = (ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER)
+_LOST = (ConnectionFailed, Disconnected)
 CHANGING_APIS = frozenset(
     {
         ApiKey.OFFSET_COMMIT,
@@ -123,7 +127,8 @@ class AdminClient(Closing):
         self.through_controllers = through_controllers
         self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         self.timeout_ms: int = settings.default_api_timeout_ms
-        # The node for controller requests: any broker (None) until one responds NOT_CONTROLLER.
+        # The node for controller requests: any broker (None) until one responds NOT_CONTROLLER, and again after a
+        # request to it failed.
         self.controller: int | None = None
         self.change_observer: ChangeObserver | None = None
 
@@ -146,6 +151,7 @@ class AdminClient(Closing):
         if telemetry.instance_id is None and not telemetry.is_ended:
             self.refresh_cluster(timeout_ms)
         while telemetry.instance_id is None and not telemetry.is_ended and self.remaining_ms(deadline_ms):
+            self._requester.ensure_not_interrupted()
             self.client.poll(self.remaining_ms(deadline_ms))
         return telemetry.instance_id
 
@@ -181,6 +187,9 @@ class AdminClient(Closing):
         if self.change_observer is not None and requests and requests[0].api_key in CHANGING_APIS:
             responded = self.change_observer(self, requests)
         responses = self._requester.send_all(requests, self.remaining_ms(deadline_ms), silence_ms)
+        for request, response in zip(requests, responses, strict=True):
+            if request.node == self.controller and isinstance(response.error, (*_LOST, Timeout)):
+                self.controller = None
         if responded is not None:
             responded(responses)
         return responses
@@ -198,23 +207,25 @@ class AdminClient(Closing):
     ) -> Entity:
         """Send a request until it succeeds and return its response. `node`: the broker (None: any); `check` extracts a
         response's error. Retriable errors are retried until `timeout_ms` (default: default.api.timeout.ms) has passed,
-        without `node` at the controller after NOT_CONTROLLER. Raises KafkaError, at once for connection errors and
-        timeouts, which send_all has already retried."""
+        without `node` at the controller after NOT_CONTROLLER. Raises KafkaError, at once for timeouts and for
+        connection errors of `node`, which send_all has already retried."""
         deadline_ms = self.deadline_ms(timeout_ms)
         attempts = 0
-        target = node
+        is_for_controller = self.through_controllers and node is None and api_key not in _OF_ANY_CONTROLLER
+        may_retry = self.may_move()
         while True:
+            target = self.controller_node(deadline_ms) if is_for_controller else node
             request = BrokerRequest(target, api_key, fields, min_version, max_version)
             response = self.send_all([request], deadline_ms)[0]
             error = response.error or check(response.entity)
             if error is None:
                 return _entity(response)
-            is_final = not error.retriable or isinstance(error, (Timeout, ConnectionFailed))
-            if is_final or not self.wait_before_retry(attempts, deadline_ms):
+            can_help = may_retry(error) if target != node else may_help_again(error)
+            if not (error.retriable and can_help and self.wait_before_retry(attempts, deadline_ms)):
                 raise error
             if node is None and isinstance(error, (NotController, NotLeaderOrFollower)):
                 self.follow_controller(deadline_ms)
-                target = self.controller
+                is_for_controller = True
             attempts += 1
 
     def send_by_node(
@@ -244,8 +255,26 @@ class AdminClient(Closing):
 
     def send_to_controller(self, api_key: int, fields: Fields, deadline_ms: int) -> Entity:
         """Send one request for the controller and return its response. Until `follow_controller`, any broker gets and
-        forwards it. Raises KafkaError."""
-        return self._send_once(BrokerRequest(self.controller, api_key, fields), deadline_ms)
+        forwards it. When the connection to the controller is lost or cannot be made, another broker gets the request.
+        Raises KafkaError."""
+        may_retry = self.may_move()
+        attempts = 0
+        while True:
+            node = self.controller_node(deadline_ms)
+            response = self.send_all([BrokerRequest(node, api_key, fields)], deadline_ms)[0]
+            if response.error is None:
+                return _entity(response)
+            is_lost = node is not None and isinstance(response.error, _LOST)
+            if not (is_lost and may_retry(response.error) and self.wait_before_retry(attempts, deadline_ms)):
+                raise response.error
+            attempts += 1
+
+    def controller_node(self, deadline_ms: int) -> int | None:
+        """Return the node for a request to the controller, None for any broker. Controllers do not forward, so the
+        active one is looked up first. Raises KafkaError."""
+        if self.through_controllers and self.controller is None:
+            self.follow_controller(deadline_ms)
+        return self.controller
 
     def change(
         self, api_key: int, fields: Fields, check: Callable[[Entity], KafkaError | None] | None = None
@@ -273,7 +302,7 @@ class AdminClient(Closing):
         deadline passes. `once` returns a result or an error for each item; an omitted item gets UnknownServerError. By
         default only NotController and quota errors are retried, as in KafkaAdminClient. Raises what `once` raises,
         except Timeout after an earlier attempt, whose results are returned."""
-        should_retry = may_retry or _is_about_controller
+        should_retry = may_retry or is_about_controller
         deadline_ms = self.deadline_ms(timeout_ms)
         requested = list(dict.fromkeys(items))
         outcomes: dict[K, R | KafkaError] = {}
@@ -339,7 +368,9 @@ class AdminClient(Closing):
         self.controller = None if controller is None else controller.id
 
     def brokers(self) -> list[int]:
-        """Return the sorted ids of the cluster's brokers, from the cache once fetched. Raises KafkaError."""
+        """Return the sorted ids of the cluster's present brokers. Raises KafkaError."""
+        if not self.client.metadata.cluster.is_bootstrap:
+            self._learn_nodes(self.deadline_ms())
         self.refresh_cluster()
         return sorted(self.client.metadata.cluster.nodes)
 
@@ -409,7 +440,8 @@ def may_help_again(error: KafkaError) -> bool:
     return not isinstance(error, (Timeout, ConnectionFailed))
 
 
-def _is_about_controller(error: KafkaError) -> bool:
+def is_about_controller(error: KafkaError) -> bool:
+    """The retry rule of requests that any broker may answer: the controller moved, or a quota is used up."""
     return isinstance(error, (NotController, ThrottlingQuotaExceeded))
 
 

@@ -1,8 +1,8 @@
 """Configurations of topics, brokers, groups and client metrics (KafkaAdminClient.describeConfigs,
 incrementalAlterConfigs).
 
-Requests about one broker's configuration go to that broker, unless connected to controllers; all others, also those
-about the cluster-wide broker default, go to any broker.
+Requests about one broker's configuration go to that broker; all others, also those about the cluster-wide broker
+default, go to any broker. If the client is connected to controllers, all go to the active one.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafkatools.core.admin.client import AdminClient, error_in
+from kafkatools.core.admin.client import AdminClient, error_in, is_about_controller
 from kafkatools.core.admin.results import filled, refusals
-from kafkatools.core.errors import KafkaError
+from kafkatools.core.errors import ConnectionFailed, Disconnected, KafkaError
 from kafkatools.core.net.requests import BrokerRequest
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -140,7 +140,7 @@ def describe_configs(
 
         return _send(admin, ApiKey.DESCRIBE_CONFIGS, items, fields, _read_described, deadline_ms, node)
 
-    results = admin.retry_items(resources, once)
+    results = admin.retry_items(resources, once, may_retry=_may_retry(admin))
     return filled(results, lambda error: ResourceConfig((), error))
 
 
@@ -155,7 +155,8 @@ def _send(
 ) -> dict[Resource, V | KafkaError]:
     """Send requests for resources to all their brokers in parallel, or to `node`. A broker's error is that of all its
     resources."""
-    nodes: dict[Resource, int | None] = dict.fromkeys(resources, node)
+    default = admin.controller_node(deadline_ms) if node is None and admin.through_controllers else node
+    nodes: dict[Resource, int | None] = dict.fromkeys(resources, default)
     if node is None and not admin.through_controllers:
         nodes |= {(kind, name): int(name) for kind, name in resources if kind in (BROKER, BROKER_LOGGER) and name}
         if any(broker_id is not None for broker_id in nodes.values()):
@@ -210,7 +211,15 @@ def incremental_alter_configs(
 
         return _send(admin, ApiKey.INCREMENTAL_ALTER_CONFIGS, items, fields, _read_altered, deadline_ms)
 
-    return refusals(admin.retry_items(changes, once, timeout_ms))
+    return refusals(admin.retry_items(changes, once, timeout_ms, _may_retry(admin)))
+
+
+def _may_retry(admin: AdminClient) -> Callable[[KafkaError], bool]:
+    """Return the retry rule of requests that one node must answer: also after a lost connection."""
+    may_move = admin.may_move()
+    is_of_controller = admin.through_controllers
+    lost = (Disconnected, ConnectionFailed) if is_of_controller else (Disconnected,)
+    return lambda error: is_about_controller(error) or isinstance(error, lost) and may_move(error)
 
 
 def _alterable(resource: Resource, changes: Sequence[ConfigChange]) -> Fields:

@@ -10,7 +10,7 @@ from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.results import by_partition
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.entities import Entity, Fields
+from kafkatools.core.protocol.entities import Entity
 
 _METADATA_TOPIC = "__cluster_metadata"
 QUORUM_FIELDS = {"topics": [{"topic_name": _METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
@@ -68,8 +68,6 @@ def describe_metadata_quorum(admin: AdminClient) -> MetadataQuorum:
     """Return the quorum's leader, voters, observers and high watermark. Raises KafkaError."""
 
     def once(items: list[str], deadline_ms: int) -> dict[str, MetadataQuorum | KafkaError]:
-        if admin.through_controllers and admin.controller is None:
-            admin.follow_controller(deadline_ms)  # a broker forwards the request, a controller does not
         quorum = read_quorum(admin.send_to_controller(ApiKey.DESCRIBE_QUORUM, QUORUM_FIELDS, deadline_ms))
         return {} if quorum is None else {items[0]: quorum}
 
@@ -127,16 +125,10 @@ def add_raft_voter(
             {"name": endpoint.listener, "host": endpoint.host, "port": endpoint.port} for endpoint in endpoints
         ],
     }
-    _change(admin, ApiKey.ADD_RAFT_VOTER, fields)
+    admin.change(ApiKey.ADD_RAFT_VOTER, fields)
 
 
 def remove_raft_voter(admin: AdminClient, voter_id: int, directory_id: uuid.UUID, cluster_id: str | None) -> None:
     """Remove a voter from the quorum; a running controller continues as an observer. Raises KafkaError."""
     fields = {"cluster_id": cluster_id, "voter_id": voter_id, "voter_directory_id": directory_id}
-    _change(admin, ApiKey.REMOVE_RAFT_VOTER, fields)
-
-
-def _change(admin: AdminClient, api_key: int, fields: Fields) -> None:
-    if admin.through_controllers and admin.controller is None:
-        admin.follow_controller(admin.deadline_ms())  # a broker forwards the request, a controller does not
-    admin.change(api_key, fields)
+    admin.change(ApiKey.REMOVE_RAFT_VOTER, fields)

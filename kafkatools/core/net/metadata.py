@@ -286,15 +286,19 @@ class Metadata:
                 return 0
             return max(0, self._last_refresh_ms + self._backoff.backoff_ms(tries - 1) - now_ms)
 
+    def begin_update(self, now_ms: int) -> None:
+        """Start the wait for metadata.recovery.rebootstrap.trigger.ms, unless it runs: an update is due, also if no
+        node takes the request."""
+        with self._lock:
+            if self._awaiting_since_ms is None:
+                self._awaiting_since_ms = now_ms
+
     def next_request(self, now_ms: int) -> tuple[dict[str, object], int, bool]:
-        """The next Metadata request: (fields, request version, whether it is partial). Starts the wait for
-        metadata.recovery.rebootstrap.trigger.ms, unless it runs."""
+        """The next Metadata request: (fields, request version, whether it is partial)."""
         with self._lock:
             is_partial = not self._needs_full_update and self._needs_partial_update
             names = self.new_topics() if is_partial else self.topics_of_interest()
             topics = None if names is None else [{"topic_id": None, "name": name} for name in names]
-            if self._awaiting_since_ms is None:
-                self._awaiting_since_ms = now_ms
             return (
                 {"topics": topics, "allow_auto_topic_creation": self.allow_auto_topic_creation},
                 self._request_version,

@@ -68,6 +68,7 @@ class MetadataUpdater:
         wait_ms = self._metadata.time_to_next_update_ms(now_ms)
         if wait_ms > 0:
             return wait_ms
+        self._metadata.begin_update(now_ms)
         if self._rebootstraps and self._metadata.needs_rebootstrap(now_ms):
             self._rebootstrap(now_ms)
         node = self._client.least_loaded_node(now_ms)

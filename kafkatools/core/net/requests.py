@@ -4,6 +4,9 @@ A request fails early where waiting cannot help. At once: every node that may re
 address, refuses authentication or has no common API version. After `UNREACHABLE_PATIENCE_MS`: no node was reached since
 the start, all closed the connection at the first request, or the requested node cannot be reached. A connection lost
 during a request to a requested node is its error. Other failed connections are retried until the time-out.
+
+Nobody reads from the connections between two calls. So a call first notices those that brokers have closed, as they do
+after connections.max.idle.ms: a request on one of them would fail.
 """
 
 from __future__ import annotations
@@ -88,9 +91,9 @@ class Requester:
         self._last_errors.clear()
         self._node_errors.clear()
         waiting = set(range(len(requests)))
+        self._client.poll(0, started_ms)
         while any(response is None for response in responses):
-            if self._is_interrupted:
-                raise Interrupted
+            self.ensure_not_interrupted()
             now_ms = self._clock.now_ms()
             for index in sorted(waiting):
                 self._try_send(requests[index], index, responses, waiting, now_ms)
@@ -115,6 +118,11 @@ class Requester:
         self._is_interrupted = is_interrupted
         if is_interrupted:
             self._client.wakeup()
+
+    def ensure_not_interrupted(self) -> None:
+        """Raise Interrupted after `interrupt`."""
+        if self._is_interrupted:
+            raise Interrupted
 
     def _try_send(
         self, request: BrokerRequest, index: int, responses: list[BrokerResponse | None], waiting: set[int], now_ms: int

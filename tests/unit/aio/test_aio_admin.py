@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import os
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.loops import LOOPS, run_on
@@ -78,3 +80,52 @@ def test_a_cancelled_call_leaves_the_client_usable() -> None:
             run_on("asyncio", lambda: main(broker))
         finally:
             broker.kill()
+
+
+def test_a_call_that_waits_for_a_thread_is_cancelled_and_closed_at_once(broker: kafkatools.EmbeddedBroker) -> None:
+    async def main() -> None:
+        loop, released = asyncio.get_running_loop(), threading.Event()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        async with aio.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            await admin.list_topics()
+            held = loop.run_in_executor(None, released.wait)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await admin.create_topics("never")
+            waiting = asyncio.create_task(admin.list_topics())
+            await asyncio.sleep(0)
+            async with asyncio.timeout(20):
+                await admin.close()
+                with pytest.raises(IllegalState, match="closed"):
+                    await waiting
+            released.set()
+            await held
+        async with aio.Admin(bootstrap_servers=broker.bootstrap) as other:
+            assert "never" not in [topic.name for topic in await other.list_topics()]
+
+    run_on("asyncio", main)
+
+
+def test_a_wait_for_the_instance_id_can_be_cancelled() -> None:
+    async def main(broker: kafkatools.EmbeddedBroker) -> None:
+        settings = {"bootstrap.servers": broker.bootstrap, "enable.metrics.push": True}
+        async with asyncio.timeout(20), aio.Admin(settings) as admin:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.3):
+                    await admin.client_instance_id()
+
+    with kafkatools.EmbeddedBroker(client_metrics=True) as broker:
+        broker.faults.add("delay", api="GetTelemetrySubscriptions", delay_ms=30_000)
+        run_on("asyncio", lambda: main(broker))
+
+
+def test_a_client_belongs_to_one_loop(broker: kafkatools.EmbeddedBroker) -> None:
+    admin = aio.Admin(bootstrap_servers=broker.bootstrap)
+    asyncio.run(admin.list_topics())
+
+    async def again() -> None:
+        with pytest.raises(IllegalState, match="another event loop"):
+            await admin.list_topics()
+        await admin.close()
+
+    asyncio.run(again())

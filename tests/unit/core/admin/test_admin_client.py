@@ -6,9 +6,10 @@ import pytest
 from support.ports import free_port
 from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker, partition
 from support.skipping_clock import SkippingClock
+from support.waiting import eventually
 
 from kafkatools.core import errors
-from kafkatools.core.admin import cluster, configs, offsets, quorum, reassignments, topics
+from kafkatools.core.admin import acls, cluster, configs, offsets, quorum, reassignments, topics
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -50,6 +51,64 @@ def test_not_controller_leads_to_the_controller() -> None:
         assert topics.create_topics(client, [topics.NewTopic("a", 1, 1)])["a"].error is None
     assert first.count(ApiKey.CREATE_TOPICS) == 1
     assert second.count(ApiKey.CREATE_TOPICS) == 1
+
+
+def test_controller_that_is_gone_is_left_for_any_broker() -> None:
+    codes = [41]
+    say = {ApiKey.CREATE_TOPICS: lambda header, request: created(request, codes.pop() if codes else 0)}
+    first, second = ScriptedBroker(say), ScriptedBroker(say)
+    for broker in (first, second):
+        broker.nodes = {1: second.port, 2: first.port}
+    with first.in_background(), admin(first) as client:
+        with second.in_background():
+            assert topics.create_topics(client, [topics.NewTopic("a", 1, 1)])["a"].error is None
+        first.nodes = {2: first.port}
+        assert topics.create_topics(client, [topics.NewTopic("b", 1, 1)])["b"].error is None
+    assert (first.count(ApiKey.CREATE_TOPICS), second.count(ApiKey.CREATE_TOPICS)) == (2, 1)
+
+
+def say_controllers(*nodes: ScriptedBroker) -> None:
+    """Make the brokers a quorum whose last node is active: the others refuse each request but DescribeCluster."""
+    for node in nodes:
+        node.answers[ApiKey.DESCRIBE_CLUSTER] = lambda header, request: {
+            "controller_id": len(nodes) - 1,
+            "cluster_id": "c",
+            "endpoint_type": 2,
+            "brokers": [{"broker_id": at, "host": "127.0.0.1", "port": one.port} for at, one in enumerate(nodes)],
+        }
+        node.answers[ApiKey.INCREMENTAL_ALTER_CONFIGS] = lambda header, request, node=node: {
+            "responses": [
+                {"resource_type": 2, "resource_name": "t", "error_code": 0 if node is nodes[-1] else 41},
+            ]
+        }
+        node.answers[ApiKey.DESCRIBE_ACLS] = lambda header, request, node=node: (
+            {"resources": []} if node is nodes[-1] else CLOSE
+        )
+
+
+def test_requests_through_controllers_go_to_the_active_one() -> None:
+    standby, active = ScriptedBroker(), ScriptedBroker()
+    say_controllers(standby, active)
+    changes = {(configs.TOPIC, "t"): [configs.ConfigChange("retention.ms", "1")]}
+    with (
+        standby.in_background(),
+        active.in_background(),
+        AdminClient(standby.bootstrap, FAST, SystemClock(), through_controllers=True) as client,
+    ):
+        assert configs.incremental_alter_configs(client, changes) == {(configs.TOPIC, "t"): None}
+        assert acls.describe_acls(client) == []
+    assert {header.api_key for header, _ in standby.requests} == {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER}
+
+
+def test_connection_that_a_broker_closed_between_two_calls_is_made_anew() -> None:
+    answer = {"results": [{"resource_type": 4, "resource_name": "1", "configs": []}]}
+    broker = ScriptedBroker({ApiKey.DESCRIBE_CONFIGS: lambda header, request: answer})
+    with broker.in_background(), admin(broker) as client:
+        assert configs.describe_configs(client, [(configs.BROKER, "1")])[configs.BROKER, "1"].error is None
+        broker.is_disconnecting = True
+        eventually(lambda: not broker.is_disconnecting)
+        assert configs.describe_configs(client, [(configs.BROKER, "1")])[configs.BROKER, "1"].error is None
+    assert broker.count(ApiKey.DESCRIBE_CONFIGS) == 2
 
 
 def test_answer_of_a_starting_broker_leaves_someone_to_ask() -> None:

@@ -43,3 +43,8 @@ def test_a_broker_that_stays_away_does_not_answer(admin: AdminClient) -> None:
     answer = admin.send_all([ASK_2], admin.deadline_ms(200))[0]
     assert isinstance(answer.error, Timeout)
     assert admin.brokers() == [1]
+
+
+def test_a_broker_that_has_registered_since_is_listed(cluster: ScriptedCluster, admin: AdminClient) -> None:
+    cluster.away.clear()
+    assert admin.brokers() == [1, 2]

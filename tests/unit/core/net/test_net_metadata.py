@@ -145,7 +145,7 @@ def test_interest_in_all_topics_asks_for_all() -> None:
 def test_rebootstrap_after_a_long_silence() -> None:
     known = metadata(rebootstrap_trigger_ms=500)
     known.update(0, answer(topic("a", partition(0))), False, 1)
-    known.next_request(1000)
+    known.begin_update(1000)
     assert not known.needs_rebootstrap(1500)
     assert known.needs_rebootstrap(1501)
     known.rebootstrap(1501)

@@ -339,6 +339,23 @@ def test_all_brokers_gone_leads_back_to_the_bootstrap_servers(make: Callable[...
     raise AssertionError("the client did not go back to the bootstrap servers")
 
 
+def test_brokers_that_hang_lead_back_to_the_bootstrap_servers_in_time(make: Callable[..., Rig]) -> None:
+    rig = make()
+    silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    rig.broker.nodes = {5 + number: one.getsockname()[1] for number, one in enumerate(silent)}
+    rig.turn(lambda: rig.metadata.update_version == 1)
+    rig.client.disconnect(-1)
+    rig.broker.nodes = {1: rig.broker.port}
+    started_ms = rig.clock.now_ms()
+    while 1 not in rig.metadata.cluster.nodes:
+        rig.clock.advance_ms(100)
+        rig.turn_times(1)
+        assert rig.clock.now_ms() - started_ms < 400_000, "the client did not go back to the bootstrap servers"
+    assert rig.clock.now_ms() - started_ms >= 300_000  # metadata.recovery.rebootstrap.trigger.ms
+    for one in silent:
+        one.close()
+
+
 def test_refused_connection_names_the_address(make: Callable[..., Rig]) -> None:
     rig = make()
     rig.broker.listener.close()
