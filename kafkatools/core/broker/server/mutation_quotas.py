@@ -10,7 +10,7 @@ until the bucket is at zero again, and the connection is not read before.
 from __future__ import annotations
 
 from kafkatools.core.broker.metadata.controller.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas
-from kafkatools.core.broker.server.quotas import MAX_CLIENT_IDS, QuotaLimits, Tags, client_of
+from kafkatools.core.broker.server.quotas import LONGEST_THROTTLE_MS, MAX_CLIENT_IDS, QuotaLimits, Tags, client_of
 from kafkatools.core.broker.server.requests import Request
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
@@ -33,9 +33,9 @@ class TokenBucket:
         self._tokens = min(self._burst_s * rate, self._tokens - count)
 
     def throttle_ms(self, rate: float, now_ms: int) -> int:
-        """Return the time in ms until the bucket is at zero; 0 if it is not below."""
+        """Return the time in ms until the bucket is at zero, at most LONGEST_THROTTLE_MS; 0 if it is not below."""
         self._refill(rate, now_ms)
-        return round(-self._tokens / rate * 1000) if self._tokens < 0 else 0
+        return round(min(-self._tokens / rate * 1000, LONGEST_THROTTLE_MS)) if self._tokens < 0 else 0
 
     def _refill(self, rate: float, now_ms: int) -> None:
         self._tokens = min(self._burst_s * rate, self._tokens + rate * (now_ms - self._updated_ms) / 1000)

@@ -30,6 +30,7 @@ from kafkatools.core.config import Config
 
 PERCENT_PER_SECOND_NS = 1e7
 MAX_CLIENT_IDS = 10_000
+LONGEST_THROTTLE_MS = 2**31 - 1
 Tags = tuple[str, str]
 """A user name and a client id; empty for a rate that does not depend on it."""
 
@@ -70,11 +71,12 @@ class Rate:
         return sum(total for _, total in self._samples) * 1000 / self.elapsed_ms(now_ms)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """The time in ms until the rate is down to `bound`, 0 if it is not above (QuotaUtils.throttleTime)."""
+        """The time in ms until the rate is down to `bound`, 0 if it is not above (QuotaUtils.throttleTime). At most
+        LONGEST_THROTTLE_MS: a response has no room for more."""
         rate = self.per_second(now_ms)
         if not rate > bound:
             return 0
-        return round((rate - bound) / bound * self.elapsed_ms(now_ms))
+        return round(min((rate - bound) / bound * self.elapsed_ms(now_ms), LONGEST_THROTTLE_MS))
 
 
 class QuotaLimits:

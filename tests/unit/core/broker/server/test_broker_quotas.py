@@ -11,6 +11,7 @@ import pytest
 from support.broker_client import BrokerClient, batch
 
 from kafkatools.core.broker.metadata.controller.client_quotas import ClientQuotas
+from kafkatools.core.broker.server.mutation_quotas import TokenBucket
 from kafkatools.core.broker.server.quotas import ClientQuotaManager, QuotaLimits, Rate
 from kafkatools.core.clock import SystemClock
 
@@ -36,6 +37,16 @@ def test_a_burst_counts_over_ten_seconds_and_waits_until_the_rate_is_back() -> N
     assert used.per_second(0) == pytest.approx(2010.7)
     assert used.throttle_ms(1500, 0) == 3405
     assert used.throttle_ms(2011, 0) == 0
+
+
+@pytest.mark.parametrize("bound", [1.0, 1e-310])
+def test_no_wait_is_longer_than_a_response_can_tell(bound: float) -> None:
+    used = rate()
+    used.record(30 << 20, 0)
+    assert used.throttle_ms(bound, 0) == 2**31 - 1
+    bucket = TokenBucket(10, bound, 0)
+    bucket.take(30 << 20, bound, 0)
+    assert bucket.throttle_ms(bound, 0) == 2**31 - 1
 
 
 def test_what_is_older_than_the_windows_is_forgotten() -> None:
