@@ -106,7 +106,9 @@ class SoleMember:
             for point in home.end_points
         ]
         new_epochs = not home.logs.is_clean_start and not self._is_new
-        self.broker_epoch = controller.register_sole_broker(end_points, home.directory_ids, new_epochs=new_epochs)
+        self.broker_epoch = controller.register_sole_broker(
+            end_points, home.directory_ids, new_epochs=new_epochs, rack=home.cluster.rack
+        )
         if self._is_new:
             controller.adopt_topics(self._topics_on_disk())
         home.keep_logs()

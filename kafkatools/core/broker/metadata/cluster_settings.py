@@ -107,7 +107,7 @@ def settings_alone(config: Config, node: NodeSettings) -> ClusterSettings:
         broker_listeners=points,
         controller_listeners=(),
         inter_broker_listener=points[0].name,
-        rack=None,
+        rack=config.broker_rack,
         is_alone=True,
     )
 

@@ -259,14 +259,19 @@ class Controller(ClientChanges):
         self.heartbeats.remove(broker_id)
 
     def register_sole_broker(
-        self, endpoints: Sequence[sole_broker.EndPoint], directory_ids: Sequence[uuid.UUID | None], *, new_epochs: bool
+        self,
+        endpoints: Sequence[sole_broker.EndPoint],
+        directory_ids: Sequence[uuid.UUID | None],
+        *,
+        new_epochs: bool,
+        rack: str | None = None,
     ) -> int:
         """Register this node, a quorum of one, as controller and as the broker that leads its partitions. Returns the
         broker epoch. With `new_epochs`, after an unclean stop, every partition gets a new leader epoch: clients then
         notice records that the crash may have cut off."""
         self._write([sole_broker.controller_registration(self.node_id, endpoints)])
         epoch = self.ensure_active().end_offset
-        self._write([sole_broker.broker_registration(self.node_id, epoch, endpoints, directory_ids)])
+        self._write([sole_broker.broker_registration(self.node_id, epoch, endpoints, directory_ids, rack)])
         self._write([sole_broker.unfencing(self.node_id, epoch)])
         self._write(sole_broker.leadership_records(self.image, self.node_id, new_epochs=new_epochs))
         self.publish()

@@ -45,7 +45,11 @@ def controller_registration(node_id: int, endpoints: Sequence[EndPoint]) -> Enti
 
 
 def broker_registration(
-    node_id: int, epoch: int, endpoints: Sequence[EndPoint], directory_ids: Sequence[uuid.UUID | None]
+    node_id: int,
+    epoch: int,
+    endpoints: Sequence[EndPoint],
+    directory_ids: Sequence[uuid.UUID | None],
+    rack: str | None,
 ) -> Entity:
     """Return the fenced broker's registration; `directory_ids` are its online log directories."""
     return RegisterBrokerRecord(
@@ -55,7 +59,7 @@ def broker_registration(
         broker_epoch=epoch,
         end_points=[_endpoint(*endpoint) for endpoint in endpoints],
         features=supported_features(),
-        rack=None,
+        rack=rack,
         fenced=True,
         log_dirs=tuple(directory_ids),
     )

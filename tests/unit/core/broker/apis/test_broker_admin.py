@@ -152,6 +152,12 @@ def test_metadata_creates_topics_only_when_asked_to(run_node: Callable[..., Any]
     assert (ask(False), ask(True)) == (17, 17)
 
 
+def test_a_node_alone_has_its_rack(run_node: Callable[..., Any]) -> None:
+    client = run_node({"broker.rack": "shelf"}).connect()
+    assert [broker.rack for broker in client.call(METADATA, 12, topics=()).brokers] == ["shelf"]
+    assert [broker.rack for broker in client.call(60, 1, endpoint_type=1).brokers] == ["shelf"]
+
+
 def test_auto_create_can_be_turned_off(run_node: Callable[..., Any]) -> None:
     client = run_node({"auto.create.topics.enable": "false"}).connect()
     topics = client.call(
