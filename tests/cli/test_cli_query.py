@@ -25,7 +25,9 @@ except ImportError:
 import kafkatools
 from kafkatools.core.install_command import install_command
 from kafkatools.pipeline.query import query as queries
+from kafkatools.pipeline.query.stream import RecordStream
 from kafkatools.pipeline.scan import plans
+from kafkatools.pipeline.uris import parse_source
 
 FIRST_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 RECORDS = 300
@@ -361,3 +363,17 @@ def test_a_function_that_reads_a_file_is_answered_with_the_form_of_a_table() -> 
     ran = run_kt("query", "SELECT * FROM read_csv('/data/it''s.csv')")
     assert (ran.status, ran.out) == (2, "")
     assert "Name the file as a table: FROM '/data/it''s.csv'" in ran.err.splitlines()[0]
+
+
+def test_each_part_of_a_statement_reads_a_topic_to_the_same_end(broker: str) -> None:
+    plan = plans.ScanPlan(parse_source("topic:growing"), ("offset",), settings={"bootstrap.servers": broker})
+    stream = RecordStream(plan, {"offset": "bigint"})
+    with kafkatools.Admin(bootstrap_servers=broker) as admin:
+        admin.create_topics(kafkatools.NewTopic("growing", num_partitions=1))
+    with kafkatools.Producer(bootstrap_servers=broker) as producer:
+        counts = []
+        for _ in range(2):
+            producer.send("growing", b"x").result()
+            counts.append(pa.RecordBatchReader.from_stream(stream).read_all().num_rows)
+    stream.close()
+    assert counts == [1, 1]

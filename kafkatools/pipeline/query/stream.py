@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from kafkatools.pipeline.scan.ordered import read_in_order
+from kafkatools.pipeline.scan.ordered import Task, read_in_order
 from kafkatools.pipeline.scan.plans import ScanPlan, close_clients
 from kafkatools.pipeline.sources.schema import arrow_schema_of
 
 
 class RecordStream:
-    """The records of a scan in a table with more columns, which are null. DuckDB may read it several times. `error` is
-    the exception that ended a scan: DuckDB reports only its text."""
+    """The records of a scan in a table with more columns, which are null. DuckDB may read it several times, also at the
+    same time: each part of a statement gets the same records. `error` is the exception that ended a scan: DuckDB
+    reports only its text."""
 
     def __init__(self, plan: ScanPlan, columns: Mapping[str, str]) -> None:
         self.error: BaseException | None = None
         self._plan = plan
+        self._tasks: Sequence[Task] | None = None
+        self._planning = threading.Lock()  # guards _tasks
         self._schema = arrow_schema_of(columns)
         self._nulls = {field.name: pa.nulls(0, field.type) for field in self._schema}
 
@@ -33,13 +37,20 @@ class RecordStream:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in read_in_order(self._plan.tasks(), self._plan.threads):
+            for batch in read_in_order(self._planned_tasks(), self._plan.threads):
                 yield self._widened(batch)
         except GeneratorExit:
             raise
         except BaseException as error:
             self.error = error
             raise
+
+    def _planned_tasks(self) -> Sequence[Task]:
+        """Return the parts to read, up to the ends that the partitions had at the first call."""
+        with self._planning:
+            if self._tasks is None:
+                self._tasks = self._plan.tasks()
+            return self._tasks
 
     def _widened(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
