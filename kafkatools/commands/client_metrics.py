@@ -161,7 +161,7 @@ COMMAND = Command(
         ),
     ),
     run=run,
-    destructive=("delete",),
+    destructive=("alter", "delete"),
     rules=(
         rules.ExactlyOne(_ACTIONS, "Command must include exactly one action: --alter, --delete, --describe or --list."),
         rules.Refusal("delete", _CHANGES),

@@ -167,8 +167,13 @@ def test_a_protected_source_cluster_does_not_ask(
     assert "protected" not in kt(config, "--profile", "prod", *command, *target).err
 
 
-@pytest.mark.parametrize("command", [("copy", "a", "b"), ("replay", "topic:a"), ("pipeline", "replay", "topic:a")])
-def test_sending_records_to_a_protected_cluster_asks_for_its_name(
+METRICS = ("client-metrics", "--alter", "--name", "all", "--metrics", "*")
+
+
+@pytest.mark.parametrize(
+    "command", [("copy", "a", "b"), ("replay", "topic:a"), ("pipeline", "replay", "topic:a"), METRICS]
+)
+def test_changes_of_records_and_metrics_need_the_name_of_a_protected_cluster(
     config: pathlib.Path, command: tuple[str, ...]
 ) -> None:
     refused = kt(config, "--profile", "prod", *command)

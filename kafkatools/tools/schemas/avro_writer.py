@@ -52,7 +52,10 @@ class AvroWriter:
     def encode(self, text: bytes) -> bytes:
         """Return the Avro bytes of JSON text. Raises InvalidValue with the place in it."""
         out = bytearray()
-        self._write(parse_json(text, parse_float=Decimal), out)
+        try:
+            self._write(parse_json(text, parse_float=Decimal), out)
+        except RecursionError:
+            raise InvalidValue("it is nested too deeply") from None
         return bytes(out)
 
     def _writer(self, schema: Schema) -> Writer:

@@ -248,6 +248,13 @@ def test_text_that_is_not_an_object_is_refused(text: bytes) -> None:
         avro(ORDER).encode(text)
 
 
+def test_a_value_that_is_nested_too_deeply_for_the_schema_is_named() -> None:
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    assert avro(node).encode(b'{"next":' * 100 + b"null" + b"}" * 100) == b"\2" * 99 + b"\0"
+    with pytest.raises(InvalidValue, match="it is nested too deeply"):
+        avro(node).encode(b'{"next":' * 900 + b"null" + b"}" * 900)
+
+
 PROTO = """syntax = "proto3";
 package shop;
 message Order { int64 id = 1; repeated string tags = 2; Line line = 3; message Line { int32 n = 1; } }
