@@ -377,3 +377,20 @@ def test_each_part_of_a_statement_reads_a_topic_to_the_same_end(broker: str) -> 
             counts.append(pa.RecordBatchReader.from_stream(stream).read_all().num_rows)
     stream.close()
     assert counts == [1, 1]
+
+
+def test_texts_and_comments_add_no_columns_to_a_star(broker: str) -> None:
+    first = "topic partition offset timestamp key value headers"
+    for condition, more in (
+        ("value->>'sequence' IS NULL -- producerId\n", ""), ("key <> $$transaction$$", ""), ("sequence >= 0", " sequence")
+    ):  # fmt: skip
+        ran = run_kt(
+            "query", f"SELECT * FROM orders WHERE {condition} LIMIT 1", "--bootstrap-server", broker, "--json"
+        )
+        assert list(rows(ran)[0]) == f"{first}{more}".split()
+
+
+@pytest.mark.parametrize("value", ["'NaN'::DOUBLE", "'-infinity'::FLOAT", "'infinity'::TIMESTAMP"])
+def test_constants_that_json_lacks(broker: str, value: str) -> None:
+    query = f"SELECT count(*) AS records, {value}::VARCHAR <> 'x' AS other FROM orders WHERE {value} = {value}"
+    assert rows(run_kt("query", query, "--bootstrap-server", broker, "--json")) == [{"records": RECORDS, "other": True}]

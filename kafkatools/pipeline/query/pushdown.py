@@ -49,9 +49,9 @@ def needs_of(
     the connection."""
     everything = {name: TableNeeds(frozenset(columns)) for name, columns in tables.items()}
     row = connection.execute(_PLAN, [statement]).fetchone()
-    plan = json.loads(row[0]) if row is not None else {}
     needs: dict[str, list[TableNeeds]] = {}
     try:
+        plan = json.loads(row[0]) if row is not None else {}  # DuckDB writes NaN and infinity as words
         for scan in _scans(plan):
             needs.setdefault(str(scan["function_data"]["table"]), []).append(_needs(scan))
     except (KeyError, TypeError, IndexError, ValueError, OverflowError):

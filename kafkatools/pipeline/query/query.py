@@ -60,7 +60,7 @@ def check(text: str, *, only_topics: bool = False, memory_bytes: int | None = No
     PipelineError for a table that cannot be read and for a missing package."""
     ensure_installed("duckdb", "numpy", "pyarrow")
     quoted = sql.quote_offset(text)
-    words = sql.words_of(text)
+    words = sql.names_of(text)
     connection = sql.connect_unlocked()
     if memory_bytes is not None:
         connection.execute(f"SET memory_limit='{memory_bytes}B'")

@@ -84,7 +84,7 @@ def table_names(statement: object) -> list[str]:
 
 
 def resolve(name: str, words: frozenset[str], *, only_topics: bool = False) -> RecordTable | FileTable:
-    """Return the table that a name stands for. `words` are those of the statement, in lower case. Raises PipelineError
+    """Return the table that a name stands for. `words` are those of the statement that may name columns, in lower case. Raises PipelineError
     for a kind that cannot be queried, for files that do not exist, and with `only_topics` for any file; a topic or log
     is not looked up."""
     if only_topics and not (name.startswith(f"{TOPIC}:") or name.isidentifier()):

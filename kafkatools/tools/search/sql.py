@@ -133,6 +133,17 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in re.findall(r"\w+", text))
 
 
+def names_of(text: str) -> frozenset[str]:
+    """Return the words of a statement that may name columns, in lower case: those outside of literals and comments."""
+    import duckdb
+
+    tokens = duckdb.tokenize(text)
+    ends = [*(start for start, _ in tokens[1:]), len(text)]
+    others = (duckdb.token_type.string_const, duckdb.token_type.comment)
+    parts = (text[start:end] for (start, kind), end in zip(tokens, ends, strict=True) if kind not in others)
+    return words_of(" ".join(parts))
+
+
 def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None), shift: int = 0) -> str:
     """Return DuckDB's error as one line: what is wrong, and line and column in the user's text, which is the `part` of
     the original statement. `shift`: length of a text that the executed statement has before this one."""
