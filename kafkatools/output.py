@@ -6,6 +6,7 @@ UTF-8 become a string, other bytes {"b64": "..."}. null stays null; control char
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
@@ -126,9 +127,21 @@ def cell_text(value: object) -> str:
     return str(plain)
 
 
+def interval_text(months: int, days: int, nanoseconds: int) -> str:
+    """Return an interval of SQL as DuckDB and PostgreSQL print it: `1 year 2 months 3 days -01:30:00.5`."""
+    years, months = int(months / 12), int(math.fmod(months, 12))
+    units = ((years, "year"), (months, "month"), (days, "day"))
+    parts = [f"{number} {unit}{'' if abs(number) == 1 else 's'}" for number, unit in units if number]
+    seconds, fraction = divmod(abs(nanoseconds), 1_000_000_000)
+    if nanoseconds or not parts:
+        time = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:09}".rstrip("0").rstrip(".")
+        parts.append(f"{'-' if nanoseconds < 0 else ''}{time}")
+    return " ".join(parts)
+
+
 def plain_value(value: object) -> object:
-    """Convert a value of a row for JSON: rows to objects, times to ISO 8601, decimals and non-finite floats to text,
-    bytes by json_bytes. Other types become text."""
+    """Convert a value of a row for JSON: rows to objects, times to ISO 8601, intervals, decimals and non-finite floats
+    to text, bytes by json_bytes. Other types become text."""
     import datetime
     import decimal
 
@@ -138,6 +151,8 @@ def plain_value(value: object) -> object:
         return json_bytes(bytes(value))
     if isinstance(value, Mapping):
         return {key if isinstance(key, str) else cell_text(key): plain_value(item) for key, item in value.items()}
+    if hasattr(value, "nanoseconds"):
+        return interval_text(value.months, value.days, value.nanoseconds)
     if isinstance(value, (list, tuple)):
         return [plain_value(item) for item in value]
     if isinstance(value, (datetime.datetime, datetime.date)):

@@ -384,9 +384,7 @@ def test_texts_and_comments_add_no_columns_to_a_star(broker: str) -> None:
     for condition, more in (
         ("value->>'sequence' IS NULL -- producerId\n", ""), ("key <> $$transaction$$", ""), ("sequence >= 0", " sequence")
     ):  # fmt: skip
-        ran = run_kt(
-            "query", f"SELECT * FROM orders WHERE {condition} LIMIT 1", "--bootstrap-server", broker, "--json"
-        )
+        ran = run_kt("query", f"SELECT * FROM orders WHERE {condition} LIMIT 1", "--bootstrap-server", broker, "--json")
         assert list(rows(ran)[0]) == f"{first}{more}".split()
 
 
@@ -394,3 +392,24 @@ def test_texts_and_comments_add_no_columns_to_a_star(broker: str) -> None:
 def test_constants_that_json_lacks(broker: str, value: str) -> None:
     query = f"SELECT count(*) AS records, {value}::VARCHAR <> 'x' AS other FROM orders WHERE {value} = {value}"
     assert rows(run_kt("query", query, "--bootstrap-server", broker, "--json")) == [{"records": RECORDS, "other": True}]
+
+
+def test_intervals_and_far_dates_are_text(tmp_path: pathlib.Path) -> None:
+    intervals = "INTERVAL 14 MONTH + INTERVAL 3 DAY - INTERVAL 90 MINUTE AS a, to_milliseconds(1230) AS b"
+    ran = run_kt("query", f"SELECT {intervals}, INTERVAL 0 DAY AS c, [INTERVAL '-1' DAY] AS d", "--json")
+    assert rows(ran) == [
+        {"a": "1 year 2 months 3 days -01:30:00", "b": "00:00:01.23", "c": "00:00:00", "d": ["-1 day"]}
+    ]
+    ran = run_kt("query", "SELECT unnest([DATE '20000-01-01', NULL]) AS x, unnest([NULL, TIMESTAMP '290000-01-01']) AS y",
+                 "--json")  # fmt: skip
+    assert rows(ran) == [
+        {"x": "6585322 days since 1970", "y": None},
+        {"x": None, "y": "9089348860800000000 µs since 1970"},
+    ]
+    nested = run_kt("query", "SELECT [DATE '20000-01-01'] AS x")
+    assert (nested.status, nested.err.splitlines()[0]) == (
+        1, "A value of type list<l: date32[day]> has a time before the year 1 or after 9999"
+    )  # fmt: skip
+    written = run_kt("query", "SELECT INTERVAL 1 DAY AS x", "--output", "x.parquet", cwd=tmp_path)
+    assert written.status == 1 and written.err.startswith("The rows cannot be written as Parquet: ")
+    assert list(tmp_path.iterdir()) == []

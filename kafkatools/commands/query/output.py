@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kafkatools.exit_status import UsageError
+from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.tools.row_texts import CSV, JSON, ROWS_AT_ONCE, TABLE, TEXT_FORMS, Rows, TextForm
 
 if TYPE_CHECKING:
@@ -60,11 +60,17 @@ def _write_file(path: str, form: TextForm, schema: pa.Schema, batches: Iterable[
 
 
 def _write_parquet(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    with _whole_file(path) as file, parquet.ParquetWriter(file, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
+    try:
+        with _whole_file(path) as file, parquet.ParquetWriter(file, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+    except pa.ArrowException as error:  # an error of the query itself is an SqlError
+        reason = str(error).splitlines()[0]
+        hint = "Parquet has no such type, such as an interval: cast the column to text, (...)::VARCHAR"
+        raise CommandError(f"The rows cannot be written as Parquet: {reason}", hint=hint) from error
 
 
 @contextmanager
@@ -94,7 +100,10 @@ def _values(column: pa.Array) -> list[object]:
 
     zone = {pa.timestamp("us"): None, pa.timestamp("us", "UTC"): datetime.UTC}
     if column.type not in zone:
-        values: list[object] = column.to_pylist()
+        try:
+            values: list[object] = column.to_pylist()
+        except OverflowError:  # a date before the year 1 or after 9999
+            return _late_values(column)
         return values
     epoch = datetime.datetime(1970, 1, 1, tzinfo=zone[column.type])
     try:
@@ -103,4 +112,19 @@ def _values(column: pa.Array) -> list[object]:
             for value in column.view(pa.int64()).to_pylist()
         ]
     except OverflowError:  # a year that Python does not have
-        return [f"{value} µs since 1970" for value in column.view(pa.int64()).to_pylist()]
+        times = column.view(pa.int64()).to_pylist()
+        return [None if value is None else f"{value} µs since 1970" for value in times]
+
+
+def _late_values(column: pa.Array) -> list[object]:
+    """Return the values of a column with a date of a year that Python does not have. Raises CommandError for a list or
+    structure with one."""
+    import pyarrow as pa
+
+    if column.type != pa.date32():
+        raise CommandError(
+            f"A value of type {column.type} has a time before the year 1 or after 9999",
+            hint="Cast it to text: (...)::VARCHAR",
+        )
+    days = column.view(pa.int32()).to_pylist()
+    return [None if value is None else f"{value} days since 1970" for value in days]
