@@ -381,9 +381,11 @@ def test_each_part_of_a_statement_reads_a_topic_to_the_same_end(broker: str) -> 
 
 def test_texts_and_comments_add_no_columns_to_a_star(broker: str) -> None:
     first = "topic partition offset timestamp key value headers"
-    for condition, more in (
-        ("value->>'sequence' IS NULL -- producerId\n", ""), ("key <> $$transaction$$", ""), ("sequence >= 0", " sequence")
-    ):  # fmt: skip
+    for condition, more in {
+        "value->>'sequence' IS NULL -- producerId\n": "",
+        "key <> $$transaction$$": "",
+        "sequence >= 0": " sequence",
+    }.items():
         ran = run_kt("query", f"SELECT * FROM orders WHERE {condition} LIMIT 1", "--bootstrap-server", broker, "--json")
         assert list(rows(ran)[0]) == f"{first}{more}".split()
 
@@ -400,9 +402,8 @@ def test_intervals_and_far_dates_are_text(tmp_path: pathlib.Path) -> None:
     assert rows(ran) == [
         {"a": "1 year 2 months 3 days -01:30:00", "b": "00:00:01.23", "c": "00:00:00", "d": ["-1 day"]}
     ]
-    ran = run_kt("query", "SELECT unnest([DATE '20000-01-01', NULL]) AS x, unnest([NULL, TIMESTAMP '290000-01-01']) AS y",
-                 "--json")  # fmt: skip
-    assert rows(ran) == [
+    far = "unnest([DATE '20000-01-01', NULL]) AS x, unnest([NULL, TIMESTAMP '290000-01-01']) AS y"
+    assert rows(run_kt("query", f"SELECT {far}", "--json")) == [
         {"x": "6585322 days since 1970", "y": None},
         {"x": None, "y": "9089348860800000000 µs since 1970"},
     ]

@@ -84,9 +84,9 @@ def table_names(statement: object) -> list[str]:
 
 
 def resolve(name: str, words: frozenset[str], *, only_topics: bool = False) -> RecordTable | FileTable:
-    """Return the table that a name stands for. `words` are those of the statement that may name columns, in lower case. Raises PipelineError
-    for a kind that cannot be queried, for files that do not exist, and with `only_topics` for any file; a topic or log
-    is not looked up."""
+    """Return the table that a name stands for. `words` are those of the statement that may name columns, in lower case.
+    Raises PipelineError for a kind that cannot be queried, for files that do not exist, and with `only_topics` for any
+    file; a topic or log is not looked up."""
     if only_topics and not (name.startswith(f"{TOPIC}:") or name.isidentifier()):
         raise PipelineError(f"{name} cannot be queried with --only-topics; write a topic as 'topic:NAME'")
     uri = _uri_of(name)
