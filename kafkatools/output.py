@@ -151,7 +151,7 @@ def plain_value(value: object) -> object:
         return json_bytes(bytes(value))
     if isinstance(value, Mapping):
         return {key if isinstance(key, str) else cell_text(key): plain_value(item) for key, item in value.items()}
-    if hasattr(value, "nanoseconds"):
+    if hasattr(value, "months") and hasattr(value, "days") and hasattr(value, "nanoseconds"):
         return interval_text(value.months, value.days, value.nanoseconds)
     if isinstance(value, (list, tuple)):
         return [plain_value(item) for item in value]
