@@ -26,6 +26,7 @@ from kafkatools.core.producer.serializers import class_not_found
 from kafkatools.core.records import kernel
 
 UNKNOWN_PARTITION = -1
+NO_LIMIT = 1 << 31
 
 
 class Partitioner(Protocol):
@@ -77,8 +78,9 @@ class StickyPartitioner:
         self._partition_ids: list[int] = []
 
     def peek(self, cluster: ClusterView) -> StickyPartitionInfo:
-        """The current sticky partition of the topic; draws one on first use."""
-        if self._current is None:
+        """The current sticky partition of the topic; draws one on first use, and when the topic was created again with
+        fewer partitions, since the records of the others would wait for a leader until they expire."""
+        if self._current is None or self._current.partition >= (cluster.partition_count(self.topic) or NO_LIMIT):
             self._current = StickyPartitionInfo(self.next_partition(cluster))
         return self._current
 

@@ -51,6 +51,14 @@ def test_keys_go_where_the_console_producer_of_kafka_put_them() -> None:
             assert partition_for_key(f"k{key}".encode(), 3) == partition
 
 
+def test_the_sticky_partition_changes_when_the_topic_has_it_no_longer() -> None:
+    draws = iter([5, 6])
+    sticky = StickyPartitioner("t", 100, lambda: next(draws))
+    assert sticky.peek(FixedCluster(6)).partition == 5
+    assert sticky.peek(FixedCluster(None)).partition == 5
+    assert sticky.peek(FixedCluster(2)).partition == 0
+
+
 def test_unkeyed_records_stick_until_the_batch_size_was_produced() -> None:
     draws = iter([2, 0])
     sticky = StickyPartitioner("t", 100, lambda: next(draws))
