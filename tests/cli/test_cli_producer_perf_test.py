@@ -67,6 +67,11 @@ def test_producer_perf_test_behaves_as_recorded(start_broker: Callable[..., str]
     assert total["bytes"] == 10 + 90 * 2 + 900 * 3 + 203 * 4
     assert (steady["event"], steady["records"], steady["bytes"]) == ("steady_state", 1003, 800 * 3 + 203 * 4)
     assert 0 <= total["p50_latency_ms"] <= total["p999_latency_ms"] <= total["max_latency_ms"]
+    spread = run_kt(
+        *("producer-perf-test", *words[:2], "--topic", "perf", "--throughput", "-1", "--num-records", "1203"),
+        *("--record-size", "100", "--command-property", "partitioner.class=RoundRobinPartitioner", "--json"),
+    )
+    assert json.loads(spread.out)["bytes"] == 1203 * 100, spread.err
     read = run_kt(
         *("console-consumer", "--bootstrap-server", bootstrap, "--topic", "numbers", "--from-beginning"),
         "--exit-at-end",

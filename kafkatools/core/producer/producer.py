@@ -434,6 +434,7 @@ class Producer(PlainSends, ProducerBase):
             self._queue.close(0 if is_own_thread else timeout_ms)
         self._is_closed = True
         self._accumulator.close()
+        self._metadata.close()
         self.sender.wakeup()
         if thread is not None and not is_own_thread:
             thread.join(None if timeout_ms is None else max(0, timeout_ms - self.clock.now_ms() + started_ms) / 1000)
@@ -548,8 +549,9 @@ class Producer(PlainSends, ProducerBase):
 
     def _await(self, result: TransactionalResult, timeout_ms: int | None) -> None:
         limit_ms = self._max_block_ms if timeout_ms is None else timeout_ms
+        started_ms = self.clock.now_ms()
         self._run(self._contact_steps(limit_ms))
-        result.wait(limit_ms)
+        result.wait(limit_ms, self.clock.now_ms() - started_ms)
 
     # -- the thread --
 

@@ -163,7 +163,6 @@ class ProducerBatch:
         self.drained_ms = 0
         self.attempts = 0
         self.backoff_ms = 0
-        self.in_retry = False
         self.is_inflight = False
         self.is_deallocated = False
         self.max_record_bytes = 0
@@ -258,7 +257,7 @@ class ProducerBatch:
 
     def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Replace the producer id, epoch and sequence number that a batch has already; the next `close` rewrites its
-        header."""
+        header. Until then `sequence_has_been_reset`: the response to come is about the sequence before."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.sequence_has_been_reset = True
         self._reopened = True
@@ -276,7 +275,7 @@ class ProducerBatch:
                 self.builder.set_producer_state(*state)
             else:
                 self.builder.reopen_and_rewrite_producer_state(*state)
-        self._reopened = False
+        self._reopened = self.sequence_has_been_reset = False
         self._closed_for_appends = True
         self._records = self.builder.close()
 
@@ -295,7 +294,6 @@ class ProducerBatch:
         self.attempts += 1
         self.last_attempt_ms = max(self.last_append_ms, now_ms)
         self.last_append_ms = max(self.last_append_ms, now_ms)
-        self.in_retry = True
 
     def waited_ms(self, now_ms: int) -> int:
         """Milliseconds since the last failed attempt to send the batch, or since its creation."""
@@ -391,7 +389,6 @@ class ProducerBatch:
             sequence = self.base_sequence
             for batch in batches:
                 batch.set_producer_state(self.producer_id, self.producer_epoch, sequence, self.builder.is_transactional)
-                batch.sequence_has_been_reset = self.sequence_has_been_reset
                 sequence = (sequence + batch.record_count) & 0x7FFFFFFF
         return batches
 

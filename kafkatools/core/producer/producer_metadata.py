@@ -11,6 +11,7 @@ from collections.abc import Collection
 
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
+from kafkatools.core.errors import IllegalState
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import Metadata
@@ -33,6 +34,7 @@ class ProducerMetadata(Metadata):
         self._expiry_ms: dict[str, int | None] = {}
         self._new_topics: set[str] = set()
         self.waiting = 0  # number of threads that wait for an update
+        self._is_closed = False
 
     def add(self, topic: str, now_ms: int) -> None:
         """Register a send to a topic: request the metadata of a new topic, extend the expiry of another one."""
@@ -64,19 +66,27 @@ class ProducerMetadata(Metadata):
 
     def await_update(self, last_version: int, timeout_ms: int) -> bool:
         """Wait for an update after `last_version`; return False when the time is up. Raises, and clears, the error set
-        by `fail`."""
+        by `fail`. Raises IllegalState after `close`."""
         with self._lock:
             self.waiting += 1
             try:
                 arrived = self._condition.wait_for(
-                    lambda: self._update_version > last_version or self._error, timeout_ms / 1000
+                    lambda: self._update_version > last_version or self._error or self._is_closed, timeout_ms / 1000
                 )
             finally:
                 self.waiting -= 1
+            if self._is_closed:
+                raise IllegalState("The producer was closed while a call waited for metadata")
             error = self.take_error()
             if error is not None:
                 raise error
             return bool(arrived)
+
+    def close(self) -> None:
+        """End all waits for an update with IllegalState."""
+        with self._lock:
+            self._is_closed = True
+            self._condition.notify_all()
 
     def raise_for_topic(self, topic: str) -> None:
         """Raise TopicAuthorizationFailed or InvalidTopic if that is the topic's error in the metadata."""

@@ -327,14 +327,13 @@ class Sender:
         accumulator = self.accumulator
         accumulator.next_expiry_ms = FOREVER_MS
         for batch in self._expired_inflight(now_ms) + accumulator.expired_batches(now_ms):
-            was_sent = batch.in_retry or batch.is_inflight
             error = DeliveryTimeout(
                 f"Expiring {batch.record_count} record(s) for {batch.topic_partition}:{now_ms - batch.created_ms} ms "
                 "has passed since batch creation. "
                 "The request has not been sent, or no server response has been received yet."
             )
             self._fail_batch(batch, BatchError(error), adjust_sequences=False)
-            if self.transactions is not None and was_sent and batch.has_sequence:
+            if self.transactions is not None and batch.has_sequence:
                 self.transactions.mark_sequence_unresolved(batch)
 
     def _expired_inflight(self, now_ms: int) -> list[ProducerBatch]:

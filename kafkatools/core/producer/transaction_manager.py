@@ -6,8 +6,8 @@ Rules (Kafka's TransactionManager and TxnPartitionMap):
 - If a sequence was refused, or its outcome is unknown, an idempotent producer bumps the epoch locally instead of using
   the sequence again. The in-flight batches of that partition start again at 0; other partitions follow when nothing is
   in flight.
-- A batch that expired after it was sent leaves its sequence unresolved: nothing new is drained for the partition until
-  the batches in flight are done.
+- A batch that expired after it got a sequence, or failed after its last retry, leaves its sequence unresolved: nothing
+  new is drained for the partition until the batches in flight are done.
 
 The idempotent producer uses the states UNINITIALIZED, INITIALIZING, READY and FATAL_ERROR; transactions.py uses the
 others. Everything belongs to the sender's thread, except `last_error` and `has_fatal_error`, which any thread may read.
@@ -349,7 +349,8 @@ class TransactionManager:
         """Remove a failed batch from those in flight. Fail the producer if the error is in FATAL_ERRORS.
 
         Else request an epoch bump after OutOfOrderSequenceNumber, UnknownProducerId, or any error if `adjust_sequences`
-        is set. No bump for a batch without a sequence.
+        is set. Without it, because the retries or the time are exhausted, the sequence is unresolved: the broker would
+        refuse the next batch, with the same few retries. No bump for a batch without a sequence.
         """
         if isinstance(error, FATAL_ERRORS):
             self.fail(error)
@@ -364,9 +365,11 @@ class TransactionManager:
             self.request_epoch_bump_for(batch.topic_partition)
         elif isinstance(error, UnknownProducerId) or adjust_sequences:
             self.request_epoch_bump_for(batch.topic_partition)
+        else:
+            self.mark_sequence_unresolved(batch)
 
     def mark_sequence_unresolved(self, batch: ProducerBatch) -> None:
-        """Record that a sent batch expired without a response, so the use of its sequences is unknown."""
+        """Record that a batch failed and the use of its sequences is unknown: it expired, or had its last retry."""
         following = increment_sequence(batch.last_sequence, 1)
         unresolved = self._unresolved.get(batch.topic_partition)
         if unresolved is None or sequence_before(unresolved, following):

@@ -104,10 +104,10 @@ class TransactionalResult:
             self.error = error
             self._event.set()
 
-    def wait(self, timeout_ms: int) -> None:
-        """Wait for the result up to `timeout_ms`. Raises its error, or Timeout; after a Timeout the call may be
-        repeated."""
-        self._event.wait(timeout_ms / 1000)
+    def wait(self, timeout_ms: int, waited_ms: int = 0) -> None:
+        """Wait for the result up to `timeout_ms`, of which `waited_ms` are over. Raises its error, or Timeout; after a
+        Timeout the call may be repeated."""
+        self._event.wait(max(0, timeout_ms - waited_ms) / 1000)
         self.receive(timeout_ms)
 
     def receive(self, waited_ms: int) -> None:

@@ -166,7 +166,10 @@ class ProducerRun:
                 return
             numbers = run.rows
             count = len(numbers)
-            size = sum(lengths[numbers[0] : numbers[-1] + 1])
+            if numbers[-1] - numbers[0] < count:
+                size = sum(lengths[numbers[0] : numbers[-1] + 1])
+            else:  # a partitioner has spread the rows of the call
+                size = sum(map(lengths.__getitem__, numbers))
             now_ms = clock.now_ms()
             stats.record(count, size, now_ms - sent_ms, now_ms)
             if steady is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from array import array
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from support.embedded import embedded_broker
 
 import kafkatools
 from kafkatools import errors
+from kafkatools.core.clock import SystemClock
 from kafkatools.core.producer.futures import RecordMetadata, RowsRun
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.core.records.columns import RowColumns
@@ -104,6 +106,35 @@ def test_closed_producer_does_not_wait_for_metadata(bootstrap: str) -> None:
     with pytest.raises(errors.IllegalState, match="after producer has been closed"):
         producer.partitions_for("unknown")
     producer.flush()
+
+
+def test_close_ends_the_wait_of_another_thread_for_metadata(bootstrap: str) -> None:
+    problems: list[errors.IllegalState] = []
+    producer = kafkatools.Producer(bootstrap_servers=bootstrap)
+    assert producer.partitions_for("rows") == [0]
+
+    def send() -> None:
+        try:
+            producer.send("rows", b"x", partition=7)
+        except errors.IllegalState as error:
+            problems.append(error)
+
+    asking = threading.Thread(target=send, daemon=True)
+    asking.start()
+    while not producer._metadata.waiting:
+        pass
+    producer.close()
+    asking.join(20)
+    assert [str(error) for error in problems] == ["The producer was closed while a call waited for metadata"]
+
+
+def test_init_transactions_waits_no_longer_than_its_time_out_without_a_broker() -> None:
+    clock = SystemClock()
+    with kafkatools.Producer(bootstrap_servers="127.0.0.1:1", transactional_id="none") as producer:
+        started_ms = clock.now_ms()
+        with pytest.raises(errors.Timeout, match="after 600ms while awaiting InitProducerId"):
+            producer.init_transactions(timeout_ms=600)
+        assert clock.now_ms() - started_ms < 1100
 
 
 def test_negative_time_out_does_not_close(bootstrap: str) -> None:

@@ -23,7 +23,9 @@ from kafkatools.core.producer.unbatched.send_queue import QueuedFuture
 from kafkatools.errors import (
     BufferExhausted,
     IllegalState,
+    KafkaError,
     MessageTooLarge,
+    NotEnoughReplicas,
     RecordTooLarge,
     SerializationError,
     Timeout,
@@ -305,6 +307,23 @@ def test_rows_of_one_call_wait_in_vain_for_memory_only_once(broker: EmbeddedBrok
             os.kill(broker.pid, signal.SIGCONT)
         assert refused.failed_count > 40
         assert sum(run.row_count for run in producer.send_many(topic, [b"x" * 5000] * 50).result()) == 50
+
+
+def test_a_record_is_written_after_one_whose_retries_are_exhausted(broker: EmbeddedBroker) -> None:
+    topic = make_topic(broker, "retries")
+    settings = {"retries": 1, "retry.backoff.ms": 1, "linger.ms": 0}
+    with Producer(settings, bootstrap_servers=broker.bootstrap) as producer:
+        assert producer.send(topic, b"first").result().offset == 0
+        with broker.faults.add("error", api="Produce", topic=topic, error="NOT_ENOUGH_REPLICAS"):
+            assert isinstance(_error(producer.send(topic, b"lost")), NotEnoughReplicas)
+        assert [producer.send(topic, b"next").result().offset for _ in range(3)] == [1, 2, 3]
+
+
+def _error(future: RecordFuture) -> Exception | None:
+    """Wait for the result of a record and return its error."""
+    with contextlib.suppress(KafkaError):
+        future.result(20_000)
+    return future.exception()
 
 
 def test_close_after_a_fatal_error_waits_for_nothing(broker: EmbeddedBroker) -> None:

@@ -537,6 +537,23 @@ def test_an_expired_batch_that_was_sent_makes_the_partition_start_a_new_epoch() 
     assert (batch.producer_epoch, batch.base_sequence) == (1, 0)
 
 
+def test_a_part_of_a_split_batch_that_expires_makes_the_partition_start_a_new_epoch() -> None:
+    bench = Bench(batch=16384).start()
+    futures = [bench.send(value) for value in (b"a", b"b")]
+    bench.turn()
+    bench.set_leaders({1: (1, 0), 2: (2, 0)})
+    bench.reply(bench.client.take(), TOO_LARGE)
+    bench.turn()
+    bench.clock.advance_ms(5000)
+    bench.turn(2)
+    assert [type(future.exception()) for future in futures] == [DeliveryTimeout, DeliveryTimeout]
+    bench.set_leaders({0: (1, 0), 1: (1, 0), 2: (2, 0)})
+    bench.send(b"next")
+    bench.turn(2)
+    batch = batches_of(bench.client.take())[0]
+    assert (batch.producer_epoch, batch.base_sequence) == (1, 0)
+
+
 def test_without_acks_a_written_request_is_success_without_an_offset() -> None:
     bench = Bench(acks=0, idempotent=False)
     future = bench.send(b"v")

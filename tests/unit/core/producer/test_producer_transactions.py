@@ -127,6 +127,21 @@ def test_other_partitions_follow_a_bump_when_they_have_nothing_in_flight() -> No
     assert (waiting.producer_epoch, waiting.base_sequence) == (1, 0)
 
 
+def test_a_batch_with_a_new_sequence_that_is_refused_too_starts_another_epoch() -> None:
+    manager = ready_manager()
+    first, second = sent(manager, 1), sent(manager, 1)
+    manager.request_epoch_bump_for(PLACE)
+    manager.bump_epoch_and_reset_id_if_needed()
+    manager.handle_completed_batch(first, ProduceOutcome(None, 0))
+    assert manager.can_retry(ProduceOutcome(OutOfOrderSequenceNumber), second)
+    manager.bump_epoch_and_reset_id_if_needed()
+    assert manager.identity.epoch == 1  # that response was about the sequence before
+    second.close()
+    assert manager.can_retry(ProduceOutcome(OutOfOrderSequenceNumber), second)
+    manager.bump_epoch_and_reset_id_if_needed()
+    assert (second.producer_epoch, second.base_sequence) == (2, 0)
+
+
 def test_a_failed_batch_leaves_no_gap_behind() -> None:
     manager = ready_manager()
     refused, following = sent(manager, 2), sent(manager, 1)
