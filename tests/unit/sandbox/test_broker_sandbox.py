@@ -162,6 +162,19 @@ def test_a_setting_that_the_broker_reads_is_not_called_meaningless() -> None:
     assert read - used - of_topics == set()
 
 
+def test_no_setting_of_groups_is_called_meaningless_but_the_assignor_of_share_groups_which_there_is_one_of() -> None:
+    """The broker puts their names together: `group.{type}.{name}`."""
+
+    def text(value: object) -> str:
+        return ",".join(value) if isinstance(value, list | tuple) else str(value)
+
+    names = [setting.name for setting in tables.BROKER if not setting.internal]
+    of_groups = [name for name in names if name.startswith(("group.consumer.", "group.share.", "group.streams."))]
+    defaults = Config(tables.BROKER, BASE)
+    values = {name: text(defaults[name]) for name in of_groups}
+    assert meaningless(Config(tables.BROKER, {**BASE, **values})) == ["group.share.assignors"]
+
+
 @pytest.mark.parametrize(
     ("listeners", "is_loopback"),
     [
