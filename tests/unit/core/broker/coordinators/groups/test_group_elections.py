@@ -462,6 +462,18 @@ def test_a_partition_that_cannot_be_read_keeps_nobody_from_the_others(monkeypatc
         cluster.nodes[2].coordination.groups.ensure_partition_active(other)
 
 
+def test_the_high_watermark_of_the_next_leader_confirms_no_commit_that_was_lost() -> None:
+    cluster = Groups()
+    lost = cluster.commit(1, 5)
+    cluster.log.truncate_to_high_watermark()
+    cluster.lead(OFFSETS, cluster.index, 2)
+    cluster.commit(2, 6)
+    cluster.replicate()
+    assert committed(lost) is None
+    cluster.settle()
+    assert committed(lost) == NOT_COORDINATOR
+
+
 def test_a_deleted_topic_takes_its_groups_along() -> None:
     cluster = Groups()
     cluster.stable()
