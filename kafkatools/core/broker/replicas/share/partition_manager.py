@@ -260,9 +260,10 @@ class SharePartitionManager:
             self.close_session(key)
 
     def watch_locks(self, key: ShareKey, partition: SharePartition) -> None:
-        """Set the timer for the share partition's first lock expiration; does nothing without locks."""
+        """Set the timer for the share partition's first lock expiration. Does nothing without locks, or if the share
+        partition was dropped, as after a write that failed at once: its timer would stand for that of the next one."""
         timer = self._lock_timers.get(key)
-        next_ms = partition.next_expiration_ms
+        next_ms = partition.next_expiration_ms if self._partitions.get(key) is partition else None
         if next_ms is None or (timer is not None and timer.expiration_ms <= next_ms):
             return
         if timer is not None:

@@ -356,3 +356,25 @@ def test_locks_end_even_if_that_cannot_be_written_at_once() -> None:
     assert shared.next_fetch_offset() == 10
     cluster.advance(10)
     assert shared.next_fetch_offset() == 0
+
+
+def test_locks_end_in_a_share_partition_that_follows_a_dropped_one() -> None:
+    cluster = Shares()
+    cluster.move_states(3)  # so that a write fails at once
+    cluster.joined()
+    shared = cluster.opened()
+    manager = cluster.nodes[3].share_partitions
+    acquire(shared, 0, 9, cluster.clock.now_ms())
+    manager.watch_locks(cluster.key, shared)
+    cluster.nodes[3].coordination.share_states.initialize(cluster.key, 99, 0)
+    assert cluster.acknowledge(ACCEPT, 0, 4).error.code == NOT_LEADER
+    cluster.settle()
+    cluster.advance(1000)
+    again = manager._opened(cluster.key, manager.log_partition(cluster.key))
+    assert again is not shared
+    acquire(again, 0, 9, cluster.clock.now_ms())
+    manager.watch_locks(cluster.key, again)
+    cluster.advance(29_990)
+    assert again.next_fetch_offset() == 10
+    cluster.advance(10)
+    assert again.next_fetch_offset() == 0
