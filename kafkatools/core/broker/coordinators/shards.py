@@ -74,8 +74,8 @@ class _Commit(DelayedOperation):
         partition = self._shard.partition
         if partition.is_deleted or partition.log.failure is not None:
             return self.end(NotCoordinator.code)
-        # After a resignation the shard ends the request. Until then this replica may follow the new leader already, whose
-        # high watermark says nothing about records that this log has lost.
+        # After a resignation the shard ends the request. Until then this replica may follow the new leader already,
+        # whose high watermark says nothing about records that this log has lost.
         return partition.is_leader and partition.is_replicated_to(self._end_offset) and self.end(NONE)
 
     def end(self, code: int) -> bool:
