@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkatools.core.config import Config
 from kafkatools.core.consumer.completed_fetch import FetchOptions
-from kafkatools.core.consumer.share.acknowledgements import Acknowledgements
+from kafkatools.core.consumer.share.acknowledgements import AcknowledgedRange, Acknowledgements
 from kafkatools.core.consumer.share.session import PartitionId, SessionChanges
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.protocol.api_versions import ApiKey
@@ -127,12 +127,15 @@ def acknowledge_request(
 
 
 def _topics(added: Iterable[PartitionId], carried: Iterable[PendingAcknowledgement]) -> list[Fields]:
-    batches: dict[PartitionId, list[dict[str, object]]] = {key: [] for key in added}
+    """Return the topics of a request. Several acknowledgements of a partition are joined, since the broker refuses
+    batches that are not in the order of their offsets."""
+    ranges: dict[PartitionId, list[AcknowledgedRange]] = {key: [] for key in added}
     for pending in carried:
-        batches.setdefault(pending.id, []).extend(pending.content.batches())
+        ranges.setdefault(pending.id, []).extend(pending.content.ranges)
     topics: dict[object, list[Fields]] = {}
-    for key, of_partition in batches.items():
-        partition: Fields = {"partition_index": key.number, "acknowledgement_batches": of_partition}
+    for key, of_partition in ranges.items():
+        batches = Acknowledgements(of_partition).batches()
+        partition: Fields = {"partition_index": key.number, "acknowledgement_batches": batches}
         topics.setdefault(key.topic_id, []).append(partition)
     return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from kafkatools.core.consumer.errors import FetchFailed
@@ -258,20 +259,20 @@ class ShareRequests:
         lock_ms = int(getattr(entity, "acquisition_lock_timeout", 0))
         if lock_ms > 0:
             self.lock_ms = lock_ms
-        remaining = {item.id: item for item in request.carried}
+        remaining = _by_partition(request.carried)
         endpoints = tuple(NodeEndpoint(at.node_id, at.host, at.port, at.rack) for at in entity.node_endpoints)
         for topic in entity.responses:
             for data in topic.partitions:
                 key = PartitionId(topic.topic_id, int(data.partition_index))
-                item = remaining.pop(key, None)
-                if item is not None:
+                items = remaining.pop(key, [])
+                for item in items:
                     self._handle_outcome(link, request, item, data, now_ms)
-                partition = link.session.partitions.get(key) or (None if item is None else item.partition)
+                partition = link.session.partitions.get(key) or next((item.partition for item in items), None)
                 if partition is not None:
                     self._note_leader(partition, data, endpoints)
                     if request.is_fetch:
                         self._handle_records(request.node, (key, partition), data, now_ms)
-        for item in remaining.values():
+        for item in chain.from_iterable(remaining.values()):
             self._finish(item, InvalidRecordState(INVALID_RESPONSE))
 
     def _handle_refusal(self, link: _NodeLink, request: ShareRequest, error: KafkaError, now_ms: int) -> None:
@@ -345,3 +346,10 @@ class ShareRequests:
     def _finish(self, item: PendingAcknowledgement, error: KafkaError | None) -> None:
         item.is_done, item.error = True, error
         self.completed.append(item)
+
+
+def _by_partition(pending: Iterable[PendingAcknowledgement]) -> dict[PartitionId, list[PendingAcknowledgement]]:
+    items: dict[PartitionId, list[PendingAcknowledgement]] = {}
+    for item in pending:
+        items.setdefault(item.id, []).append(item)
+    return items

@@ -135,6 +135,33 @@ def test_explicit_mode_sends_each_outcome(broker: str, topic: str) -> None:
         assert offsets(poll(reader)) == [7, 8, 9]
 
 
+def test_each_of_several_commits_in_a_row_has_its_result(broker: str, topic: str) -> None:
+    done: list[int] = []
+
+    def note(offsets: dict[TopicPartition, set[int]], error: KafkaError | None) -> None:
+        assert error is None
+        done.extend(*offsets.values())
+
+    with consumer(broker, "in-a-row", share_acknowledgement_mode="explicit") as reader:
+        reader.set_acknowledgement_commit_callback(note)
+        reader.subscribe([topic])
+        records = poll(reader)
+        assert offsets(records) == list(range(10))
+        for record in reversed(records):
+            reader.acknowledge(record, RENEW if record.offset < 3 else ACCEPT)
+            reader.commit_async()
+        renewed: list[int] = []
+        while len(renewed) < 3:
+            again = poll(reader)
+            renewed += offsets(again)
+            for record in again:
+                reader.acknowledge(record)
+        assert sorted(renewed) == [0, 1, 2]
+        send(broker, topic, ["late"])
+        assert offsets(poll(reader)) == [10]
+    assert sorted(done) == [0, 0, 1, 1, 2, 2, *range(3, 10)]
+
+
 @pytest.mark.slow
 def test_acknowledging_after_the_lock_ended_is_reported(broker: str, topic: str) -> None:
     with (

@@ -106,6 +106,28 @@ def test_a_session_opens_with_all_partitions_and_goes_on_with_changes() -> None:
     assert "share_acquire_mode" not in second[1].fields(1)
 
 
+def test_acknowledgements_of_one_partition_are_sent_in_order_and_all_get_their_result() -> None:
+    requests = requests_of(Cluster())
+    for request in fetch(requests):
+        requests.handle_response(request, answer(request), NOW)
+    place = PartitionId(TOPIC, 0), TopicPartition("t", 0)
+    items = [
+        PendingAcknowledgement(1, place, Acknowledgements([AcknowledgedRange(offset, offset, kind)]), 5000)
+        for offset, kind in ((6, ACCEPT), (2, RENEW), (5, ACCEPT))
+    ]
+    requests.queue(items)
+    [request] = acknowledge(requests)
+    [topic] = request.fields(2)["topics"]  # type: ignore[misc]
+    [partition] = topic["partitions"]
+    assert [(batch["first_offset"], batch["last_offset"]) for batch in partition["acknowledgement_batches"]] == [
+        (2, 2),
+        (5, 6),
+    ]
+    requests.handle_response(request, answer(request, partitions={0: {"error_code": 0}}), NOW)
+    assert all(item.is_done and item.error is None for item in items)
+    assert requests.completed == items
+
+
 def test_acknowledgements_ride_on_the_fetch_and_renewals_go_alone() -> None:
     requests = requests_of(Cluster())
     for request in fetch(requests):
