@@ -87,16 +87,19 @@ class ClassicRebalance(MemberHeartbeats):
         """Request a rejoin when metadata or the subscription changed, then perform the due rebalance steps without
         waiting for responses.
 
-        Raises fatal membership errors, errors of the leader's assignment and a listener's WakeupError at once. Raises
+        Raises fatal membership errors, errors of the leader's assignment and a listener's WakeupError at once. A fenced
+        member has lost its partitions, and every call raises FencedInstanceId until `leave`. Raises
         KafkaError, caused by a listener's other exception, after the new assignment was applied.
         """
         self._note_changes()
         while True:
             with self._parts.channel.lock:
-                failure = self.membership.take_failure()
+                failure, is_final = self.membership.take_failure(), self.membership.has_ended
                 step = self.membership.next_step(now_ms)
             if failure is not None:
-                raise failure
+                if is_final:
+                    yield from self._drop_all(as_lost=True)
+                raise failure.with_traceback(None)  # each poll raises it, and would add to its traceback
             action = self._steps.get(step)
             if action is None:
                 return
@@ -333,17 +336,30 @@ class ClassicRebalance(MemberHeartbeats):
             self._log.warning("An assignment holds topics that are not subscribed: %s", assigned)
             self.request_rejoin("received assignment does not match the current subscription")
             return False
+        try:
+            yield from self._give_away(assigned)
+        except BaseException:  # WakeupError or an interrupt: the partitions still have to be exchanged
+            with self._parts.channel.lock:
+                self.membership.postpone(data, generation)
+            raise
         yield from self._take_over(assigned, generation, now_ms)
         return False
+
+    def _give_away(self, assigned: list[TopicPartition]) -> Steps[None]:
+        """Under the cooperative protocol, revoke the partitions that the new assignment lacks, and join again for the
+        members that get them."""
+        if self._protocol is not RebalanceProtocol.COOPERATIVE:
+            return
+        remaining = set(assigned)
+        owned = self._parts.subscriptions.assigned_partitions()
+        revoked = [part for part in owned if part not in remaining]
+        if revoked:
+            yield from self._parts.listener.notify_revoked(revoked)
+            self.request_rejoin("need to revoke partitions and re-join")
 
     def _take_over(self, assigned: list[TopicPartition], generation: Generation, now_ms: int) -> Steps[None]:
         subscriptions, listener = self._parts.subscriptions, self._parts.listener
         owned = subscriptions.assigned_partitions()
-        if self._protocol is RebalanceProtocol.COOPERATIVE:
-            revoked = [part for part in owned if part not in set(assigned)]
-            if revoked:
-                yield from listener.notify_revoked(revoked)
-                self.request_rejoin("need to revoke partitions and re-join")
         if self._parts.subscription.type is SubscriptionType.AUTO_PATTERN:
             self._parts.subscription.topics |= {part.topic for part in assigned}
             self._joined_topics = self._parts.subscription.topics

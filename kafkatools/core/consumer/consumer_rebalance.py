@@ -35,13 +35,15 @@ class ConsumerRebalance(MemberHeartbeats):
     def advance(self, now_ms: int) -> Steps[None]:
         """Pass subscription changes to the membership, then rejoin or reconcile if its state requires it; never waits
         for a response. Raises fatal membership errors, a listener's WakeupError, and KafkaError with a listener's other
-        exception as its cause."""
+        exception as its cause. After a fatal error the partitions are lost, and every call raises it until `leave`."""
         self._note_subscription()
         with self._parts.channel.lock:
             failure = self.membership.take_failure()
             state = self.membership.state
         if failure is not None:
-            raise failure
+            if state is MemberState.FATAL:
+                yield from self._drop_all(as_lost=True)
+            raise failure.with_traceback(None)  # each poll raises it, and would add to its traceback
         if state in (MemberState.FENCED, MemberState.STALE, MemberState.UNSUBSCRIBED):
             yield from self._rejoin(now_ms)
         elif state is MemberState.RECONCILING:

@@ -358,13 +358,24 @@ class GroupConsumer:
     def close(self, timeout_ms: int, leave_group: bool | None = None) -> Steps[None]:
         """Commit (with enable.auto.commit), revoke partitions and leave the group. The commit and pending async commits
         wait up to `timeout_ms`, the leave request up to 1 s; both end without a reachable broker. A failed commit is
-        logged. `leave_group` as in Consumer.close. Raises KafkaError with the listener's exception as its cause."""
+        logged. `leave_group` as in Consumer.close. Raises the exception of a commit callback, and KafkaError with the
+        listener's exception as its cause."""
         deadline = self._clock.now_ms() + timeout_ms
         self._client.ignores_wakeup = True
+        failure: Exception | None = None
         try:
             if self._lookup.is_known or self._client.cluster_problem() is None:
                 yield from self.commits.commit_before_end(deadline)
                 yield from self.commits.finish_pending(deadline)
+        except Exception as error:  # noqa: BLE001 (an application's callback; raised below)
+            failure = error
+        yield from self._leave(deadline, leave_group)
+        if failure is not None:
+            raise failure
+        self._listener.raise_error()
+
+    def _leave(self, deadline: int, leave_group: bool | None) -> Steps[None]:
+        try:
             if self.subscription.is_automatic and self._rebalance is not None:
                 yield from self._rebalance.leave("the consumer is being closed", leave_group)
                 self.subscription.unsubscribe()
@@ -372,7 +383,6 @@ class GroupConsumer:
         finally:
             self.end_thread()
         yield from self._drain(min(deadline, self._clock.now_ms() + _LEAVE_WAIT_MS))
-        self._listener.raise_error()
 
     def end_thread(self) -> None:
         """End the heartbeat thread."""

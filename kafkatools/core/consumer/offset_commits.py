@@ -176,13 +176,17 @@ class OffsetCommits:
         without offsets. Raises CommitFailed, RebalanceInProgress, FencedInstanceId, Timeout and the broker's errors."""
         deadline = self.clock.now_ms() + timeout_ms
         yield from self.finish_pending(deadline)
-        if not offsets:
-            return
+        if offsets:
+            yield from self._commit_until(offsets, deadline, timeout_ms)
+            self.run_callbacks()
+
+    def _commit_until(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: int, timeout_ms: int
+    ) -> Steps[None]:
         attempts = 0
         while True:
             error = yield from self._commit_once(dict(offsets), deadline)
             if error is None:
-                self.run_callbacks()
                 return
             if not offset_requests.is_retriable_commit(error):
                 raise error
@@ -276,9 +280,12 @@ class OffsetCommits:
     def finish_pending(self, deadline: int) -> Steps[None]:
         """Wait for async commits in flight until the deadline, then run the callbacks of completed ones. Raises
         FencedInstanceId as `run_callbacks` does."""
+        yield from self._await_pending(deadline)
+        self.run_callbacks()
+
+    def _await_pending(self, deadline: int) -> Steps[None]:
         while self._pending_async and self.clock.now_ms() < deadline:
             yield from self._turn(deadline)
-        self.run_callbacks()
 
     # --- in the background
 
@@ -317,14 +324,16 @@ class OffsetCommits:
         self._next_auto_ms = now_ms + self.settings.auto_commit_interval_ms
 
     def commit_before_end(self, deadline: int) -> Steps[None]:
-        """With enable.auto.commit, commit consumed offsets before closing; log a failure instead of raising it."""
+        """With enable.auto.commit, commit consumed offsets before closing; log a failure instead of raising it. Runs no
+        callbacks, which may raise."""
         if not self.is_auto:
             return
         offsets = self.all_consumed()
         if not offsets:
             return
         try:
-            yield from self.commit_sync(offsets, max(0, deadline - self.clock.now_ms()))
+            yield from self._await_pending(deadline)
+            yield from self._commit_until(offsets, deadline, max(0, deadline - self.clock.now_ms()))
         except KafkaError as error:
             self._log.warning(
                 "The commit of offsets of group %s before closing failed: %s", self.settings.group_id, error

@@ -9,7 +9,8 @@ Rules:
   (KAFKA-10793).
 - After a lost generation, partitions may belong to other members. PREPARE then precedes the next JOIN, and
   ClassicRebalance reports the partitions as lost.
-- A fatal error becomes the `failure`, which ClassicRebalance raises.
+- A fatal error becomes the `failure`, which ClassicRebalance raises. Then the member joins again, unless it is fenced:
+  FencedInstanceId is raised until it leaves.
 """
 
 from __future__ import annotations
@@ -132,6 +133,11 @@ class ClassicMembership(GroupMember):
         return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
     @property
+    def has_ended(self) -> bool:
+        """Return whether another member has taken over the group instance id; joining again would fence that one."""
+        return isinstance(self.failure, FencedInstanceId)
+
+    @property
     def rejoin_needed_or_pending(self) -> bool:
         """Return whether a rebalance is needed or in progress, or its assignment is not yet applied."""
         return self._needs_rejoin or self._is_waiting or self.joined is not None or self.assignment is not None
@@ -181,6 +187,11 @@ class ClassicMembership(GroupMember):
     def completed(self) -> None:
         """Clear the assignment, because ClassicRebalance has applied it."""
         self.assignment = None
+
+    def postpone(self, assignment: bytes, generation: Generation) -> None:
+        """Store the assignment of this generation again, because an interrupt came before it was applied."""
+        if self.generation == generation and self.state is MemberState.STABLE:
+            self.assignment = assignment
 
     # --- JoinGroup
 
@@ -374,6 +385,8 @@ class ClassicMembership(GroupMember):
                 self._fence(error)
         elif not isinstance(error, RetriableError):
             self._fail(self._fatal_error(error))
+            self.request_rejoin(f"Heartbeat failed: {error.name}")
+            self._needs_prepare = True
 
     def _handle_heartbeat_failure(self, error: KafkaError, now_ms: int) -> None:
         self.heartbeat.note_failed(now_ms)
@@ -402,7 +415,7 @@ class ClassicMembership(GroupMember):
         self._reset(keeps_member_id=False)
         self.request_rejoin(reason)
         self._needs_prepare = True
-        self.joined, self.assignment = None, None
+        self.joined = self.assignment = self.failure = None
         if not is_member or not self.lookup.is_known or not is_wanted:
             return None
         member: dict[str, object] = {"member_id": generation.member_id, "group_instance_id": settings.group_instance_id}
@@ -419,7 +432,8 @@ class ClassicMembership(GroupMember):
 
     def note_commit_error(self, sent_generation: Generation, error: KafkaError) -> None:
         """Act on a refused OffsetCommit, unless the generation has changed since. RebalanceInProgress makes a stable
-        member rejoin. UnknownMemberId and IllegalGeneration also reset the generation. Other errors change nothing."""
+        member rejoin. UnknownMemberId and IllegalGeneration also reset the generation. FencedInstanceId ends the
+        membership. Other errors change nothing."""
         if self.generation != sent_generation:
             return
         if isinstance(error, RebalanceInProgress):
@@ -427,6 +441,8 @@ class ClassicMembership(GroupMember):
                 self.request_rejoin("offset commit failed since group is already rebalancing")
         elif isinstance(error, (UnknownMemberId, IllegalGeneration)):
             self._reset_and_rejoin(f"OffsetCommit failed: {error.name}", isinstance(error, IllegalGeneration))
+        elif isinstance(error, FencedInstanceId):
+            self._fence(error)
 
     # --- errors
 

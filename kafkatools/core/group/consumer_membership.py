@@ -102,6 +102,11 @@ class ConsumerMembership(GroupMember):
         return self.state in _IN_GROUP
 
     @property
+    def has_ended(self) -> bool:
+        """Return whether a fatal error has ended the membership: state FATAL."""
+        return self.state is MemberState.FATAL
+
+    @property
     def has_epoch(self) -> bool:
         """Return whether the member has joined and has an epoch above 0."""
         return self.is_in_group and self.member_epoch > JOIN_EPOCH
@@ -279,7 +284,7 @@ class ConsumerMembership(GroupMember):
         self.state = MemberState.UNSUBSCRIBED
         self.member_epoch = LEAVE_EPOCH
         self._last_epoch = JOIN_EPOCH
-        self.target = self.current = None
+        self.target = self.current = self.failure = None
         self._sent_fields = {}
         self.heartbeat.forget_request()
         if not was_member or (leaves is False and static is None):

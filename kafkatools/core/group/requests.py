@@ -52,9 +52,18 @@ class GroupMember:
         self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         heartbeat.use_backoff(self._backoff)
 
+    @property
+    def has_ended(self) -> bool:
+        """Return whether a fatal error has ended the membership, which only leaving and a new subscription begins
+        again."""
+        return False
+
     def take_failure(self) -> KafkaError | None:
-        """Return and clear the fatal error to raise, or None."""
-        failure, self.failure = self.failure, None
+        """Return and clear the fatal error to raise, or None. An error that has ended the membership stays, so that
+        every poll raises it: a member that reads on, or waits for ever, would not be noticed."""
+        failure = self.failure
+        if not self.has_ended:
+            self.failure = None
         return failure
 
     def warn_of_missed_polls(self) -> None:

@@ -69,6 +69,11 @@ class ShareMembership(GroupMember):
         """Return whether the member sends heartbeats: state JOINING or STABLE."""
         return self.state in _IN_GROUP
 
+    @property
+    def has_ended(self) -> bool:
+        """Return whether a fatal error has ended the membership: state FATAL."""
+        return self.state is MemberState.FATAL
+
     def subscribe(self, topics: frozenset[str]) -> None:
         """Set the subscribed topics; joins the group when outside of it, else a change makes a heartbeat due."""
         if topics != self._topics:
@@ -181,7 +186,7 @@ class ShareMembership(GroupMember):
         self.life += 1
         self.state = MemberState.UNSUBSCRIBED
         self.assignment = {}
-        self._topics, self._sent_topics = frozenset(), None
+        self._topics, self._sent_topics, self.failure = frozenset(), None, None
         self.heartbeat.forget_request()
         if not was_member:
             return None

@@ -74,8 +74,8 @@ class ShareGroup:
             self._membership.subscribe(topics)
 
     def advance(self, now_ms: int) -> None:
-        """Run the group's part of a poll: rejoin after a fence, send a due heartbeat. Raises fatal membership and
-        lookup errors, InvalidTopic and TopicAuthorizationFailed."""
+        """Run the group's part of a poll: rejoin after a fence, send a due heartbeat. Raises fatal membership errors,
+        each time until `leave`, lookup errors, InvalidTopic and TopicAuthorizationFailed."""
         with self._channel.lock:
             self._heartbeat.poll(now_ms)
             self._has_polled = True
@@ -85,7 +85,7 @@ class ShareGroup:
             self.tick(now_ms)
             failure = self._membership.take_failure() or self._channel.take_failure()
         if failure is not None:
-            raise failure
+            raise failure.with_traceback(None)  # each poll may raise it, and would add to its traceback
         for topic in self.topics:
             error = self._client.cluster.topic_error(topic)
             if error is not None:

@@ -247,6 +247,10 @@ def test_a_second_member_of_the_same_instance_fences_the_first(broker: str, clie
         with pytest.raises(FencedInstanceId):
             for _ in range(POLLS):
                 first.poll(10)
+        for _ in range(2):
+            with pytest.raises(FencedInstanceId):
+                first.poll(10)
+        assert first.assignment() == [], "what the second reads now"
         first.close()
         second.commit_sync({(topic, 0): 1})
 
@@ -387,6 +391,46 @@ def test_wakeup_ends_a_join_and_the_next_poll_goes_on(broker: str, client: RawCl
             consumer.poll(10_000)
         waker.join()
         consumer.wakeup()  # does not keep it from leaving
+
+
+def test_wakeup_in_a_listener_puts_off_what_a_cooperative_member_gives_away(
+    broker: str, client: RawClient, group: str
+) -> None:
+    class Woken(Told):
+        def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            super().on_partitions_revoked(partitions)
+            if len(self.calls) == 2:
+                raise WakeupError
+
+    topic, told = topic_of(client, 1, 1), Woken()
+    how = {"partition_assignment_strategy": COOPERATIVE}
+    with member(broker, group, **how) as first, member(broker, group, **how) as second:
+        first.subscribe([topic], told)
+        settle([first], 2)
+        second.subscribe([topic])
+        with pytest.raises(WakeupError):
+            settle([first, second], 1, 1)
+        assert len(first.assignment()) == 2
+        settle([first, second], 1, 1)
+        assert [name for name, _ in told.calls[:3]] == ["assigned", "revoked", "revoked"]
+
+
+def test_a_commit_callback_that_raises_keeps_no_member_in_its_group(broker: str, client: RawClient, group: str) -> None:
+    def fails(offsets: object, error: KafkaError | None) -> None:
+        raise ZeroDivisionError
+
+    topic = topic_of(client, 3)
+    consumer = member(broker, group, enable_auto_commit="true")
+    consumer.subscribe([topic])
+    assert offsets(consumer, 3) == [0, 1, 2]
+    for _ in range(2):
+        consumer.commit_async({(topic, 0): 1}, fails)
+    with pytest.raises(ZeroDivisionError):
+        consumer.close()
+    described = client.call(ApiKey.DESCRIBE_GROUPS, 5, {"groups": [group], "include_authorized_operations": False})
+    assert described.groups[0].group_state == "Empty"
+    with member(broker, group) as after:
+        assert after.committed([(topic, 0)]) == {TopicPartition(topic, 0): OffsetAndMetadata(3, 0)}
 
 
 def test_a_pattern_of_the_broker_needs_the_new_protocol(broker: str, group: str) -> None:

@@ -178,7 +178,6 @@ def test_an_unknown_member_joins_as_a_new_one_after_it_reported_its_partitions_l
         ("INCONSISTENT_GROUP_PROTOCOL", InconsistentGroupProtocol),
         ("INVALID_SESSION_TIMEOUT", InvalidSessionTimeout),
         ("GROUP_AUTHORIZATION_FAILED", GroupAuthorizationFailed),
-        ("FENCED_INSTANCE_ID", FencedInstanceId),
         ("UNSUPPORTED_VERSION", UnsupportedVersion),
     ],
 )
@@ -274,8 +273,19 @@ def test_a_refused_heartbeat_of_an_old_generation_means_nothing() -> None:
 def test_a_fenced_heartbeat_is_raised() -> None:
     turned = Turned(group_instance_id="one").stable()
     turned.beat("FENCED_INSTANCE_ID")
-    assert isinstance(turned.member.take_failure(), FencedInstanceId)
     assert turned.member.state is not MemberState.STABLE
+    for _ in range(2):
+        assert isinstance(turned.member.take_failure(), FencedInstanceId)
+    turned.member.leave_request("unsubscribed")
+    assert turned.member.take_failure() is None
+
+
+def test_a_heartbeat_that_is_forbidden_is_raised_and_the_member_joins_again() -> None:
+    turned = Turned().stable()
+    turned.beat("GROUP_AUTHORIZATION_FAILED")
+    assert isinstance(turned.member.take_failure(), GroupAuthorizationFailed)
+    assert turned.member.take_failure() is None
+    assert turned.member.next_step(NOW) is Step.PREPARE
 
 
 def test_a_silent_coordinator_is_looked_up_again_after_the_session() -> None:
