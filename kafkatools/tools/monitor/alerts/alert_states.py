@@ -7,13 +7,13 @@ An alert has a state at each place, such as a group. Rules:
 - A figure that is unknown for `hold_ms` is reported once, until the alert fires or its condition does not hold. It does
   not resolve an alert that fires.
 - A place that is missing in a snapshot resolves the alert, unless a reading without a value covers it: the place may
-  exist on a broker that does not respond.
+  exist on a broker that does not respond. A group that is missing though every coordinator listed its groups is gone.
 - Figures that need another snapshot are neither known nor unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,7 +54,9 @@ class AlertStates:
         return [
             notice
             for alert, tracks in self._tracks
-            for notice in self._advance(alert, tracks, list(alert.condition.verdicts(view)), moment)
+            for notice in self._advance(
+                alert, tracks, list(alert.condition.verdicts(view)), moment, _gone_groups(tracks, view)
+            )
         ]
 
     def fail(self, error: str, moment: Moment) -> list[Notice]:
@@ -71,7 +73,12 @@ class AlertStates:
                     yield _view(alert, place, track, *state)
 
     def _advance(
-        self, alert: Alert, tracks: dict[Place, _Track], verdicts: Sequence[Verdict], moment: Moment
+        self,
+        alert: Alert,
+        tracks: dict[Place, _Track],
+        verdicts: Sequence[Verdict],
+        moment: Moment,
+        gone: Collection[Place] = (),
     ) -> Iterator[Notice]:
         for reading, holds in verdicts:
             track = tracks.setdefault(reading.place, _Track(reading))
@@ -89,7 +96,7 @@ class AlertStates:
         places = {reading.place for reading, _ in verdicts}
         unseen = [reading.place for reading, holds in verdicts if holds is None]
         for place in [place for place in tracks if place not in places]:
-            if not any(other.covers(place) for other in unseen):
+            if place in gone or not any(other.covers(place) for other in unseen):
                 track = tracks.pop(place)
                 if track.reported is not None or track.is_unknown_reported:
                     yield _notice(Kind.RESOLVED, alert, track, moment)._replace(reading=None)
@@ -110,6 +117,14 @@ class AlertStates:
             return None
         track.reported, track.is_unknown_reported = moment, False
         return kind
+
+
+def _gone_groups(places: Iterable[Place], view: ClusterView) -> list[Place]:
+    """Return the places of groups that do not exist any more; none while a coordinator did not list its groups."""
+    if view.unlisted:
+        return []
+    groups = {group.group_id for group in view.groups}
+    return [place for place in places if place.group is not None and place.group not in groups]
 
 
 def _is_unknown(alert: Alert, track: _Track, moment: Moment) -> Kind | None:

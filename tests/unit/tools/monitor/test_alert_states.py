@@ -164,6 +164,15 @@ def test_a_group_that_does_not_exist_is_unknown() -> None:
     assert run.at(1, group("payments", 50)) == [("firing", "payments"), ("resolved", None)]
 
 
+def test_a_deleted_group_that_the_alert_names_is_resolved() -> None:
+    run = Run(Alert(LAG._replace(on=(Selector("group", "g"),)), MINUTE_MS))
+    assert run.at(0, group("g", 50)) == [] and run.at(1, group("g", 50)) == FIRING
+    assert run.at(2, unlisted=("broker 2 did not list its groups",)) == []
+    assert run.now() == [("firing", "g"), ("unknown", None)]
+    assert run.at(3) == [("unknown", None), ("resolved", "g")]
+    assert run.now() == [("unknown", None)]
+
+
 def test_the_body_names_group_topic_and_partition() -> None:
     states = AlertStates([Alert(LAG, MINUTE_MS)])
     states.advance(view(group("g", 50)), Run.moment(0))
