@@ -26,6 +26,7 @@ from support.embedded import embedded_broker
 from support.kt import run_kt
 from support.kt_process import KT, BrokerProcess, environment, error_lines, start_kt
 from support.live_groups import GroupClient
+from support.streams_story import Story
 from support.waiting import eventually
 
 from kafkatools import Producer
@@ -84,6 +85,20 @@ def test_a_condition_that_holds_is_exit_status_3(bootstrap: str) -> None:
     ran = run_kt(*words, "--fail-if", "lag>2", "--fail-if", "unwell", "--view", "groups")
     assert (ran.status, ran.err) == (ExitStatus.FINDINGS, "lag>2 holds for group shop: lag is 3\n")
     assert run_kt(*words, "--fail-if", "lag>3", "--fail-if", "unwell").status is ExitStatus.OK
+
+
+def test_members_of_streams_groups_are_counted(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "data") as bootstrap:
+        story = Story(bootstrap)
+        with story.client:
+            story.beat("word-count", "m1")
+            words = ("monitor", "--bootstrap-server", bootstrap, "--once", "--json", "--fail-if")
+            assert run_kt(*words, "members<1").status == ExitStatus.OK
+            ran = run_kt(*words, "members<2")
+    assert (ran.status, ran.err) == (ExitStatus.FINDINGS, "")
+    row = json.loads(ran.out)
+    assert [(group["group"], group["members"]) for group in row["groups"]] == [("word-count", 1)]
+    assert row["findings"] == ["members<2 holds for group word-count: members is 1"]
 
 
 def test_json_is_an_object_a_look_until_a_condition_holds(bootstrap: str) -> None:

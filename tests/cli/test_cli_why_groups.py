@@ -12,6 +12,7 @@ from support.embedded import embedded_broker
 from support.kt import run_kt
 from support.live_groups import ClassicMember, ConsumerMember, GroupClient
 from support.raw_transactions import RawProducer
+from support.streams_story import Story
 from support.why import Between, healthy, join_until_reconciling, make_topic, only_cause, produce, why
 
 from kafkatools import Producer
@@ -61,6 +62,17 @@ def test_a_group_without_lag_is_healthy(bootstrap: str) -> None:
         answer = healthy(bootstrap, "group", "done")
     assert abs(answer["lag"].pop("last_commit_ms") - SystemClock().wall_ms()) < 60_000
     assert answer["lag"] == {"records": 0, "change": None, "per_second": None, "committing": None}
+
+
+def test_the_members_of_a_streams_group_are_not_visible_in_either_snapshot(bootstrap: str) -> None:
+    story = Story(bootstrap)
+    with story.client:
+        story.beat("word-count", "m1")
+    for interval in ("0", "0.1"):
+        status, answer = why(bootstrap, "group", "word-count", "--interval", interval)
+        assert (status, answer["healthy"]) == (ExitStatus.FAILED, None)
+        assert answer["unknown"] == ["members of word-count: kt why does not examine those of Kafka Streams groups"]
+    assert answer["seconds"] is not None
 
 
 def test_a_group_that_commits_is_healthy(bootstrap: str) -> None:

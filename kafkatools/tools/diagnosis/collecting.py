@@ -62,6 +62,7 @@ class Collecting(Closing):
         self._collector: ClusterCollector | None = None
         self._first: Observations | None = None
         self._unknown: list[str] = []
+        self._unknown_from_start: list[str] = []  # what no snapshot covers, since the scope is chosen once
 
     def close(self) -> None:
         """Close the connections."""
@@ -70,8 +71,8 @@ class Collecting(Closing):
     def collect(self) -> Observations:
         """Return the Observations of a snapshot; those of a second call have both snapshots. Raises KafkaError when no
         broker describes the cluster, CommandError for a subject that does not exist."""
-        self._unknown = []
         collector = self._collector or self._prepare()
+        self._unknown = list(self._unknown_from_start)
         view = self._with_late_voters(self._with_late_quorum(collector.collect()))
         if self._subject.kind == BROKER:
             _ensure_broker(view, int(self._subject.name))
@@ -136,7 +137,7 @@ class Collecting(Closing):
     def _prepare(self) -> ClusterCollector:
         """Look the subject up and open the collector. Raises CommandError, KafkaError."""
         admin, aside, apart = (self._stack.enter_context(self._connect()) for _ in range(3))
-        scope = Subjects(admin, TIMEOUT_MS, self._unknown.append).scope(self._subject)
+        scope = Subjects(admin, TIMEOUT_MS, self._unknown_from_start.append).scope(self._subject)
         self._collector = ClusterCollector(admin, aside, scope, DEFAULT_PATIENCE_MS, apart)
         return self._collector
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkatools.core.admin.groups import EMPTY, SHARE, STABLE, GroupDescription, MemberDescription
+from kafkatools.core.admin.groups import EMPTY, SHARE, STABLE, STREAMS, GroupDescription, MemberDescription
 from kafkatools.tools.diagnosis.findings import (
     Finding,
     count,
@@ -293,6 +293,8 @@ def stalled(obs: Observations) -> Iterator[Finding]:
     """Members have partitions with lag, and no offset is committed between two snapshots."""
     for group in obs.view.groups:
         if group.state != STABLE or not group.members or not has_stopped(obs, group) or _commits_rarely(obs):
+            continue
+        if group.type == STREAMS:  # it commits every 30 s by default, longer than the usual interval
             continue
         description = obs.descriptions.get(group.group_id)
         assigned = {key for member in description.members for key in member.assignment} if description else None

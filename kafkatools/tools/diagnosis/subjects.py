@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import fetch_offsets
-from kafkatools.core.admin.groups import describe_groups, describe_share_groups, list_groups
+from kafkatools.core.admin.groups import STREAMS, describe_groups, describe_share_groups, list_groups
 from kafkatools.core.admin.topics import describe_topics, list_topics
 from kafkatools.core.admin.transactions import describe_transactions, list_transactions
 from kafkatools.core.errors import (
@@ -69,9 +69,12 @@ class Subjects:
             description = describe_share_groups(self._admin, [name], self._timeout_ms)[name]
         if isinstance(description.error, (GroupIdNotFound, UnsupportedVersion)):
             listings = list_groups(self._admin)
-            listed = {group.group_id for group in listings.groups}
-            if name not in listed and not listings.errors:
-                raise missing(GROUP, name, listed)
+            types = {group.group_id: group.type for group in listings.groups}
+            if name not in types and not listings.errors:
+                raise missing(GROUP, name, types)
+            if types.get(name) == STREAMS:
+                description = description._replace(error=None)
+                self._report(f"members of {name}: kt why does not examine those of Kafka Streams groups")
         if isinstance(description.error, KafkaError):
             self._report(f"group {name}: {description.error}")
         if isinstance(description.error, RetriableError):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.group_offsets import GroupOffsets, TopicPartition, fetch_offsets, read_offset_fetch
-from kafkatools.core.admin.groups import CLASSIC, CONSUMER, SHARE, UNKNOWN, read_members
+from kafkatools.core.admin.groups import CLASSIC, CONSUMER, SHARE, STREAMS, UNKNOWN, read_members
 from kafkatools.core.admin.share_groups import ShareOffsets, read_offsets
 from kafkatools.core.errors import DecodeError, KafkaError, UnsupportedVersion
 from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
@@ -103,7 +103,7 @@ class GroupRequests:
                 }
             else:
                 self._states[group_id], self._members[group_id] = result.group_state, len(result.members)
-                if self._with_owners:
+                if self._with_owners and label != _STREAMS.label:  # their members have tasks, not partitions
                     self._store_owners(node, result)
 
     def _store_owners(self, node: int, group: Entity) -> None:
@@ -199,12 +199,15 @@ class _Kind(NamedTuple):
     is_late: bool = False
 
 
-# ListGroups already has the state of streams groups, so they are not described.
-_OFFSETS = _Kind((CONSUMER, CLASSIC, UNKNOWN, "Streams"), "offsets of groups", _offsets_request, _read_offsets, True)
+_STREAMS = _Kind(
+    (STREAMS,), "streams groups", _describe_request(ApiKey.STREAMS_GROUP_DESCRIBE, "group_ids"), _read_descriptions
+)
+_OFFSETS = _Kind((CONSUMER, CLASSIC, UNKNOWN, STREAMS), "offsets of groups", _offsets_request, _read_offsets, True)
 _KINDS = (
     _Kind((CONSUMER,), "groups", _describe_request(ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids"), _read_descriptions),
     _Kind((CLASSIC, UNKNOWN), "groups", _describe_request(ApiKey.DESCRIBE_GROUPS, "groups"), _read_descriptions),
     _Kind((SHARE,), "share groups", _describe_request(ApiKey.SHARE_GROUP_DESCRIBE, "group_ids"), _read_descriptions),
+    _STREAMS,
     _OFFSETS,
     _Kind((SHARE,), "offsets of share groups", _share_request, _share_offsets, True),
 )
