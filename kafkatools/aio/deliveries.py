@@ -199,6 +199,14 @@ class Delivery(RowFuture):
         future = self.records.known_future(self.row)
         return self.records.error_of(self.row) if future is None else future.exception()
 
+    def outcome(self) -> RecordMetadata | Exception | None:
+        """Return the RecordMetadata or the error of the record, None before there is a result and after `cancel`. Does
+        not count as retrieving the error."""
+        run = None if self.cancelled() else self.records.run_of(self.row)
+        if run is None:
+            return None
+        return run.error or self.records.metadata_of(self.row, run)
+
     def cancel(self, msg: str | None = None) -> bool:
         """Cancel the waiting for the result; the record is sent all the same. Return False if there is a result."""
         return not self.done() and self.records.future(self.row).cancel(msg)

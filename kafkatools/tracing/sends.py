@@ -2,7 +2,8 @@
 
 Rules: the wrapper of a method calls the original, so that serializers, partitioner and fast paths stay; interceptors,
 which would turn the fast paths off, are not used. The acknowledgement ends the span, in the thread that reports it. A
-record that the caller passes is never changed.
+record that the caller passes is never changed. The error of a future is not retrieved, so that asyncio logs one that
+the application does not retrieve.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import cast
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
+from kafkatools.aio.deliveries import Delivery as RecordDelivery
 from kafkatools.aio.producer import Producer as AioProducer
 from kafkatools.core.producer.futures import ColumnsFuture, RecordFuture, RecordMetadata, RowsRun
 from kafkatools.core.producer.producer import Producer
@@ -284,12 +286,14 @@ def _end(span: Span, metadata: RecordMetadata | None, error: BaseException | Non
 
 
 def _end_delivery(span: Span, future: Delivery) -> None:
-    if future.cancelled():  # by the caller; the record is sent all the same, and its outcome unknown
+    outcome = cast("RecordDelivery", future).outcome()
+    if isinstance(outcome, Exception):
+        _end(span, None, outcome)
+    elif outcome is None:  # cancelled by the caller; the record is sent all the same, and its outcome unknown
         span.end()
-        return
-    error = future.exception()
-    _end(span, None if error is not None else future.result(), error)
+    else:
+        _end(span, outcome, None)
 
 
 def _end_rows(span: Span, future: asyncio.Future[list[RowsRun]]) -> None:
-    _end(span, None, None if future.cancelled() else future.exception())
+    _end(span, None, future._exception)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import pathlib
 import subprocess
@@ -278,6 +279,26 @@ def test_async_clients_write_the_same_spans(bootstrap: str, traced: Traced) -> N
     first = traced.spans("process async")[0]
     assert (first.context.trace_id, first.parent.span_id) == (one.context.trace_id, one.context.span_id)
     assert len(traced.spans("process async")) == 3
+
+
+def test_errors_that_nobody_retrieves_are_logged_all_the_same(bootstrap: str, traced: Traced) -> None:
+    logged: list[str] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: logged.append(context["message"]))
+        async with aio.Producer(bootstrap_servers=bootstrap, max_request_size=1000) as producer:
+            await producer.send("async", b"x" * 2000)
+            await producer.send_many("async", [b"x" * 2000])
+            await producer.flush()
+            await asyncio.sleep(0)
+            with pytest.raises(RecordTooLarge):
+                await (await producer.send("async", b"x" * 2000))
+            await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(main())
+    assert logged == ["Future exception was never retrieved"] * 2
+    assert [span.status.status_code for span in traced.spans("send async")] == [StatusCode.ERROR] * 3
 
 
 def test_share_consumers_write_the_spans_of_their_polls(bootstrap: str, traced: Traced) -> None:
