@@ -186,6 +186,9 @@ class Partition:
     def _begin_epoch(self, leader_epoch: int, now_ms: int, *, is_new_leader: bool) -> None:
         log = self.log
         self.leader_epoch, self.epoch_start = leader_epoch, log.log_end_offset
+        if is_new_leader:
+            # A follower syncs what it appends, and may have truncated what was durable when it led before.
+            self.durable_end = log.recovery_point
         for replica in self.followers.values():
             replica.reset(
                 now_ms, log.log_end_offset, is_new_leader=is_new_leader, is_in_sync=replica.broker_id in self.isr

@@ -38,6 +38,7 @@ from kafkatools.core.records.header import read_header, whole_batches_bytes
 if TYPE_CHECKING:
     from kafkatools.core.broker.replicas.cluster import Cluster, ReplicationSettings
     from kafkatools.core.broker.replicas.throttles import ReplicationThrottles
+    from kafkatools.core.log.partition.partition_log import PartitionLog
     from kafkatools.core.protocol.entities import Fields
 
 NONE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH = 0, 1, 74
@@ -279,7 +280,7 @@ class ReplicaFetcher:
             self._append_in_pieces(followed, records[:size])
             self.throttles.note_received(partition, size)
             if partition.waits_for_disk:
-                log.flush(self.cluster.clock.wall_ms())  # the next fetch reports these records as durable
+                self._sync(log)
             followed.settle()
             self._changed[partition.key] = followed
         if data.high_watermark >= 0:
@@ -293,6 +294,17 @@ class ReplicaFetcher:
             log.increment_log_start_offset(data.log_start_offset)
             self._changed[partition.key] = followed
         followed.retry_ms = FIRST_RETRY_MS
+
+    def _sync(self, log: PartitionLog) -> None:
+        """Sync records that the next fetch reports as durable. After a failed sync the content of the disk is unknown:
+        the log goes offline, as a leader's does."""
+        try:
+            log.flush(self.cluster.clock.wall_ms())
+        except KafkaStorageError as error:
+            failure = log.go_offline(error)
+            if self.cluster.note_failure is not None:
+                self.cluster.note_failure(failure)
+            raise failure from error
 
     def _append_in_pieces(self, followed: Followed, records: memoryview) -> None:
         """Append records in pieces of whole batches that fit into a segment, since segment.bytes may be smaller than a

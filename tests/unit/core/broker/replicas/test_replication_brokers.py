@@ -3,9 +3,11 @@ who hears of elections, what followers know of producers, throttles."""
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
+from support.faulty_files import Fault
 from support.replica_simulation import SETTINGS, TOPIC, TOPIC_ID, ReplicaSimulation, SimulatedBroker, batch_of
 
 from kafkatools.core.broker.replicas.partition import Partition
@@ -113,6 +115,16 @@ def test_a_follower_serves_consumers_of_newer_versions(cluster: ReplicaSimulatio
     assert int(data.error_code) == 0
     assert data.high_watermark == 10
     assert len(data.records) == partition_of(cluster.brokers[2]).log.size_bytes
+
+
+def test_a_follower_with_fsync_whose_sync_fails_tells_the_leader_of_no_record(cluster: ReplicaSimulation) -> None:
+    leader, follower = partition_of(cluster.brokers[1]), partition_of(cluster.brokers[2])
+    follower.waits_for_disk = True
+    cluster.brokers[2].files.fail_after(1, Fault(code=errno.EIO))  # the write passes, its sync does not
+    cluster.produce(1)
+    cluster.run(150)
+    assert follower.log.failure is not None
+    assert (leader.log.log_end_offset, leader.followers[2].log_end_offset) == (11, 10)
 
 
 def test_a_follower_shows_nothing_above_its_high_watermark(cluster: ReplicaSimulation) -> None:

@@ -23,6 +23,7 @@ from kafkatools.core.errors import (
 )
 from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.partition_log import PartitionLog
+from kafkatools.core.records.batch import stamp_batch
 
 NOW, LAG = 1_000_000, 30_000
 WALL_MS = 1_700_000_000_000
@@ -54,13 +55,13 @@ class FakeReplication:
 class Leader:
     """Broker 1 leads, 2 and 3 follow."""
 
-    def __init__(self, *, isr: tuple[int, ...] = ISR_OF_ALL, min_isr: int = 2) -> None:
+    def __init__(self, *, isr: tuple[int, ...] = ISR_OF_ALL, min_isr: int = 2, waits_for_disk: bool = False) -> None:
         files = FaultyFileSystem()
         files.make_directory("/t-0")
         config = LogConfig(min_insync_replicas=min_isr)
         log = PartitionLog.open("/t-0", config, files)  # type: ignore[arg-type]
         self.replication = FakeReplication()
-        self.partition = Partition("t", uuid.UUID(int=1), 0, -1, log, self.replication)  # type: ignore[arg-type]
+        self.partition = Partition("t", uuid.UUID(int=1), 0, -1, log, self.replication, waits_for_disk)  # type: ignore[arg-type]
         self.state = PartitionState(0, ISR_OF_ALL, isr, 1, EPOCH, 0)
         self.partition.make_leader(self.state, 1, NOW)
 
@@ -100,6 +101,39 @@ def test_a_follower_that_has_not_fetched_in_this_epoch_holds_the_high_watermark(
     leader.write(1)
     leader.fetch(2, 3)
     assert leader.high_watermark == 2
+
+
+def test_a_leader_with_fsync_counts_what_it_synced_as_a_follower() -> None:
+    leader = Leader(waits_for_disk=True)
+    follows = replace(leader.state, leader=2, leader_epoch=EPOCH + 1, partition_epoch=1)
+    leader.partition.make_follower(follows, 1)
+    records = batch_of(1, 2, 3)
+    stamp_batch(records, 0, base_offset=0, leader_epoch=EPOCH + 1)
+    leader.partition.log.append_as_follower(records, WALL_MS)
+    leader.partition.log.flush(WALL_MS)  # as the fetcher does
+    leads = replace(follows, leader=1, leader_epoch=EPOCH + 2, partition_epoch=2)
+    leader.partition.make_leader(leads, 1, NOW)
+    for broker_id in (2, 3):
+        leader.fetch(broker_id, 3)
+    assert leader.high_watermark == 3
+
+
+def test_a_leader_with_fsync_does_not_count_what_was_durable_before_a_truncation() -> None:
+    leader = Leader(waits_for_disk=True)
+    leader.write(4)
+    leader.partition.log.flush(WALL_MS)
+    leader.partition.note_durable(4)
+    follows = replace(leader.state, leader=2, leader_epoch=EPOCH + 1, partition_epoch=1)
+    leader.partition.make_follower(follows, 1)
+    leader.partition.log.truncate_to(2)
+    leads = replace(follows, leader=1, leader_epoch=EPOCH + 2, partition_epoch=2)
+    leader.partition.make_leader(leads, 1, NOW)
+    leader.write(2)
+    for broker_id in (2, 3):
+        leader.fetch(broker_id, 4)
+    assert leader.high_watermark == 2
+    leader.partition.note_durable(4)
+    assert leader.high_watermark == 4
 
 
 def test_who_is_out_of_sync_does_not_count() -> None:
