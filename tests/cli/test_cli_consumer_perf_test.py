@@ -14,6 +14,7 @@ import transcripts
 from support.kt import run_kt
 from transcripts import Case, Difference
 
+import kafkatools
 from kafkatools.exit_status import ExitStatus
 
 _TIMEOUT = Difference("perf-timeout", status=ExitStatus.FAILED)
@@ -86,6 +87,19 @@ def test_consumer_perf_test_behaves_as_recorded(start_broker: Callable[..., str]
         ExitStatus.USAGE,
         "--date-format: Illegal pattern character 'b'",
     )
+
+
+def test_records_beyond_the_number_are_not_committed_although_they_came_in_several_batches(
+    start_broker: Callable[..., str],
+) -> None:
+    bootstrap = start_broker(settings={"group.initial.rebalance.delay.ms": "0"})
+    with kafkatools.Producer(bootstrap_servers=bootstrap, compression_type="gzip") as producer:
+        for number in range(6):
+            producer.send_many("batches", [b"%d" % number] * 4, partition=0).result()
+    words = ("--bootstrap-server", bootstrap, "--topic", "batches", "--num-records", "10", "--group", "some")
+    assert run_kt("consumer-perf-test", *words, *_PATIENT).status == ExitStatus.OK
+    with kafkatools.Admin(bootstrap_servers=bootstrap) as admin:
+        assert admin.group_offsets("some")["batches", 0].offset == 10
 
 
 def test_every_difference_is_documented() -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from kafkatools.core.consumer.assignors.assignor import (
     Assignor,
     MemberSubscription,
-    PartitionInfo,
     RebalanceProtocol,
     partitions_of,
+    racks_of,
 )
 from kafkatools.core.consumer.group_subscription import SubscriptionType
 from kafkatools.core.consumer.member_heartbeats import GroupParts, MemberHeartbeats
@@ -71,7 +71,7 @@ class ClassicRebalance(MemberHeartbeats):
         self._protocol = common_protocol(assignors)
         self._joined_topics: frozenset[str] = frozenset()
         self._group_topics: frozenset[str] = frozenset()
-        self._snapshot: dict[str, list[PartitionInfo]] | None = None
+        self._snapshot: dict[str, list[frozenset[str]]] | None = None
         self._awaited_metadata: int | None = None
         self._steps: dict[Step, Callable[[int], bool | Steps[bool]]] = {
             Step.PREPARE: self._prepare,
@@ -180,8 +180,14 @@ class ClassicRebalance(MemberHeartbeats):
         if not self.membership.rejoin_needed_or_pending and self._joined_topics != subscription.topics:
             self.request_rejoin("subscription has changed")
 
-    def _partitions(self) -> dict[str, list[PartitionInfo]]:
-        return partitions_of(self._parts.client.cluster, sorted(self.metadata_topics()))
+    def _partitions(self) -> dict[str, list[frozenset[str]]]:
+        """Return what makes a leader join again when it changes: the partitions, with client.rack also the racks of
+        their replicas (MetadataSnapshot). A broker that restarts is missing from metadata, and so is its rack."""
+        has_rack = bool(self.membership.settings.client_rack)
+        topics = partitions_of(self._parts.client.cluster, sorted(self.metadata_topics()))
+        return {
+            topic: [racks_of(info) if has_rack else frozenset() for info in infos] for topic, infos in topics.items()
+        }
 
     # --- the steps
 

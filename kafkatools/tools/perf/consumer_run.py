@@ -184,14 +184,17 @@ class ConsumerRun:
     def _take(self, consumer: Consumer, fetched: Sequence[FetchedColumns]) -> None:
         """Count fetched records up to the requested number, and seek each partition back to its first record that is
         not counted."""
+        left_at: dict[TopicPartition, int] = {}
         for item in fetched:
             columns, remaining = item.columns, self._load.records - self._records
             if columns.count > remaining:
-                consumer.seek(item.topic_partition, columns.offsets[remaining])
+                left_at.setdefault(item.topic_partition, columns.offsets[remaining])
                 columns = columns.slice(0, remaining)
             self._records += columns.count
             for lengths in (columns.key_lengths, columns.value_lengths):
                 self._bytes += sum(lengths) + lengths.count(-1)
+        for part, offset in left_at.items():
+            consumer.seek(part, offset)
 
     def _add_join_time(self, elapsed_ms: int) -> None:
         self._join_ms += elapsed_ms
