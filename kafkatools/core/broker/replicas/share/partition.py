@@ -143,7 +143,8 @@ class SharePartition:
         self._archive_missing(fetch_offset, first - 1)
         acquired: list[Acquired] = []
         remaining = wish.max_records
-        position = max(first, fetch_offset)
+        # The start offset may have passed the archived offsets and acknowledged ones behind them.
+        position = max(first, fetch_offset, self.start_offset)
         while remaining > 0 and position <= last:
             is_failing = self._is_failing(position)
             if is_failing and acquired:

@@ -195,6 +195,16 @@ def test_offsets_that_compaction_took_away_are_archived() -> None:
     assert bench.shared.start_offset == 10
 
 
+def test_acknowledged_records_behind_a_hole_that_compaction_left_are_not_delivered_again() -> None:
+    bench = Bench()
+    wish = Wish("a", 500, 500)
+    assert bench.shared.acquire(wish, [(5, 9)], 0, 0) == [(5, 9, 1)]
+    bench.acknowledge(5, 9, ACCEPT)
+    assert (bench.shared.start_offset, bench.shared.next_fetch_offset()) == (0, 0), "of the hole nothing is known yet"
+    assert bench.shared.acquire(wish, [(5, 9), (10, 14)], 0, 0) == [(10, 14, 1)]
+    assert (bench.shared.start_offset, bench.shared.next_fetch_offset()) == (10, 15)
+
+
 def test_a_log_that_begins_later_moves_the_start() -> None:
     bench = Bench()
     bench.acquire()
