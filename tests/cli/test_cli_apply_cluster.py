@@ -43,3 +43,28 @@ def test_the_named_commands_make_what_apply_cannot(tmp_path: pathlib.Path) -> No
             kt(*shlex.split(command)[1:])
         kt("apply", "three.toml", "--check")
         assert "replication = 3" in kt("apply", "--from-cluster").out
+
+
+@pytest.mark.slow
+def test_replicas_that_a_reassignment_adds_are_no_difference(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t.toml").write_text("topics.moved = {partitions = 1, replication = 2}")
+    move = {"topic": "moved", "partition": 0, "replicas": [3, 2]}
+    (tmp_path / "move.json").write_text(json.dumps({"version": 1, "partitions": [move]}))
+    with kafkatools.EmbeddedCluster(nodes=3) as cluster:
+
+        def kt(command: str, *words: str) -> str:
+            ran = run_kt(command, "--bootstrap-server", cluster.bootstrap, *words, cwd=tmp_path)
+            assert ran.status == ExitStatus.OK, (ran.out, ran.err)
+            return ran.out
+
+        kt("topics", "--create", "--topic", "moved", "--replica-assignment", "1:2")
+        with kafkatools.Producer(bootstrap_servers=cluster.bootstrap) as producer:
+            for _ in range(200):
+                producer.send("moved", b"x" * 5000)
+        kt("reassign-partitions", "--execute", "--reassignment-json-file", "move.json", "--throttle", "100")
+        assert "adding: 3. removing: 1." in kt("reassign-partitions", "--list")
+        kt("apply", "t.toml", "--check")
+        assert "replication = 2" in kt("apply", "--from-cluster")
+        table = kt("monitor", "--once", "--view", "topics").splitlines()
+        (row,) = [line for line in table if line.startswith("moved ")]
+        assert row.split()[1:3] == ["1", "2"]

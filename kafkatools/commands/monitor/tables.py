@@ -72,8 +72,9 @@ def _topics(view: ClusterView) -> Table:
     rows = []
     for topic in ordered_topics(view):
         parts = topic.partitions
+        factor = max((len(part.replicas) - len(part.adding_replicas) for part in parts), default=0)
         cells = (
-            topic.name, count(len(parts)), count(max((len(part.replicas) for part in parts), default=0)),
+            topic.name, count(len(parts)), count(factor),
             count(sum(part.is_under_replicated for part in parts)), count(sum(part.is_under_min_isr for part in parts)),
             count(sum(part.is_offline for part in parts)), size(topic.size_bytes),
             rate(topic.messages_in, is_unknown=topic.has_unknown_ends),

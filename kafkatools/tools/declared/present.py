@@ -14,21 +14,24 @@ from kafkatools.core.admin.acls import Acl, describe_acls
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.configs import ResourceConfig, describe_configs
 from kafkatools.core.admin.quotas import Entity, describe_client_quotas
+from kafkatools.core.admin.reassignments import PartitionReassignment, list_reassignments
 from kafkatools.core.admin.replication_throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kafkatools.core.admin.scram import describe_user_scram_credentials
 from kafkatools.core.admin.topics import TopicDescription, describe_all_topics, describe_topics
-from kafkatools.core.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from kafkatools.core.errors import RequestTimedOut, Timeout, TopicAuthorizationFailed, UnknownTopicOrPartition
 from kafkatools.tools.declared.model import ACLS, QUOTAS, TOPICS, USERS, Credential, ordered_entity
 from kafkatools.tools.rights import READ_ACLS, READ_QUOTAS, READ_USERS, TOPIC, Right, naming, needs
 
 _CONFIGS_AT_A_TIME = 500
+_MOVES_WITHIN_MS = 5000
 TRANSIENT_CONFIGS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 """Overrides that a reassignment sets and removes: never written to a file, never pruned."""
 
 
 class PresentTopic(NamedTuple):
-    """A topic. `replication`: the numbers of replicas that its partitions have. `overrides`: its own config values;
-    `values`: all config values, None for a sensitive one. Both are empty if the configs were not read."""
+    """A topic. `replication`: the numbers of replicas that its partitions have, or will have when the reassignments in
+    progress are complete. `overrides`: its own config values; `values`: all config values, None for a sensitive one.
+    Both are empty if the configs were not read."""
 
     name: str
     partitions: int
@@ -75,12 +78,13 @@ def read_present(admin: AdminClient, kinds: Collection[str], with_configs: Colle
 
 
 def _read_topics(admin: AdminClient, present: Present, with_configs: Collection[str] | None) -> None:
+    moves = _moves(admin)
     for name, description in sorted(describe_all_topics(admin).items()):
         if isinstance(description.error, UnknownTopicOrPartition):
             continue  # deleted between two pages of the listing
         if description.error is not None:
             raise description.error
-        present.topics[name] = _topic(description)
+        present.topics[name] = _topic(description, moves)
     _ensure_missing(admin, sorted(set(with_configs or ()) - present.topics.keys()))
     names = [
         name
@@ -102,10 +106,23 @@ def _ensure_missing(admin: AdminClient, names: Sequence[str]) -> None:
             raise naming(description.error, Right("DESCRIBE", TOPIC, name))
 
 
-def _topic(description: TopicDescription) -> PresentTopic:
-    replication = frozenset(len(partition.replicas) for partition in description.partitions)
+def _moves(admin: AdminClient) -> Mapping[tuple[str, int], PartitionReassignment]:
+    """Return the reassignments in progress; none if the user may not see them, or without a controller, when no move
+    begins or ends. Raises other KafkaErrors."""
+    try:
+        return list_reassignments(admin, timeout_ms=min(_MOVES_WITHIN_MS, admin.timeout_ms))
+    except (RequestTimedOut, Timeout):
+        return {}
+
+
+def _topic(description: TopicDescription, moves: Mapping[tuple[str, int], PartitionReassignment]) -> PresentTopic:
+    replication = set()
+    for partition in description.partitions:
+        move = moves.get((description.name, partition.partition))
+        replicas = partition.replicas if move is None else set(move.replicas) - set(move.removing_replicas)
+        replication.add(len(replicas))
     is_internal = description.is_internal or description.name.startswith("__")
-    return PresentTopic(description.name, len(description.partitions), replication, is_internal)
+    return PresentTopic(description.name, len(description.partitions), frozenset(replication), is_internal)
 
 
 def _with_configs(topic: PresentTopic, config: ResourceConfig) -> PresentTopic:
