@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.closing import Closing
-from kafkatools.core.errors import IllegalState, LeaderNotAvailable, Timeout, UnknownTopicOrPartition
+from kafkatools.core.errors import (
+    IllegalState,
+    LeaderNotAvailable,
+    RequestTimedOut,
+    Timeout,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from kafkatools.core.admin.admin import Admin
@@ -115,7 +121,11 @@ class Kafka(Closing):
         if bootstrap_servers is None:
             self._bootstrap = self._start(settings or {})
         else:
-            self.admin.describe_cluster()
+            try:
+                self.admin.describe_cluster()
+            except BaseException:
+                self.close()
+                raise
 
     def _start(self, settings: Mapping[str, object]) -> str:
         from kafkatools.sandbox.embedded_broker import EmbeddedBroker
@@ -267,10 +277,13 @@ class Kafka(Closing):
         deadline = clock.now_ms() + whole_ms(timeout_ms)
         found: list[ConsumerRecord] = []
         with self.consumer(isolation_level="read_committed") as consumer:
-            while not (partitions := consumer.partitions_for(str(topic))):
-                if clock.now_ms() > deadline:
-                    raise Timeout(f"Topic {topic} does not exist after {timeout_ms} ms")
-                clock.sleep_ms(_LEADER_POLL_MS)
+            try:
+                while not (partitions := consumer.partitions_for(str(topic), max(_POLL_MS, deadline - clock.now_ms()))):
+                    if clock.now_ms() > deadline:
+                        raise Timeout(f"Topic {topic} does not exist after {timeout_ms} ms")
+                    clock.sleep_ms(_LEADER_POLL_MS)
+            except RequestTimedOut as error:
+                raise Timeout(f"Topic {topic} could not be looked up within {timeout_ms} ms: {error}") from error
             consumer.assign([(str(topic), part) for part in partitions])
             while len(found) < count and (remaining_ms := deadline - clock.now_ms()) > 0:
                 found += consumer.poll(min(_POLL_MS, remaining_ms))

@@ -3,6 +3,7 @@ of docs/testing.md among them."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pathlib
@@ -10,16 +11,18 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from collections.abc import Mapping
 from subprocess import PIPE
 from typing import Any
 
 import pytest
+from support.ports import free_port
 from support.waiting import PATIENCE_S, eventually
 
 import kafkatools
-from kafkatools.errors import Timeout
+from kafkatools.errors import ConnectionFailed, Timeout
 from kafkatools.testing import Kafka
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -271,6 +274,21 @@ def test_records_are_awaited_also_in_a_topic_that_does_not_exist_yet() -> None:
             kafka.wait_for_records("never", 1, timeout_ms=50)
         with pytest.raises(TypeError, match="int of milliseconds"):
             kafka.wait_for_records("never", 1, timeout_ms=0.5)  # type: ignore[arg-type]
+
+
+def test_a_wait_for_records_ends_in_time_without_a_response_of_the_broker() -> None:
+    with Kafka() as kafka:
+        topic = kafka.topic()
+        began_s = time.monotonic()
+        with kafka.faults.add("drop", api="Metadata"), pytest.raises(Timeout, match="looked up within 200 ms"):
+            topic.wait_for(1, timeout_ms=200)
+        assert time.monotonic() - began_s < 20  # request.timeout.ms is 30 s
+
+
+def test_a_kafka_that_does_not_respond_leaves_no_client_open() -> None:
+    with pytest.raises(ConnectionFailed):
+        Kafka(bootstrap_servers=f"127.0.0.1:{free_port()}")
+    gc.collect()  # an open socket is a warning, and so an error
 
 
 def test_records_with_old_timestamps_stay_unless_the_settings_limit_the_time() -> None:
