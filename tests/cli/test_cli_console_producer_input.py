@@ -221,3 +221,18 @@ def test_json_line_longer_than_a_request_may_hold_a_record_that_is_not(bootstrap
     assert ran.status == ExitStatus.OK, ran.err
     shown = run_kt("console-consumer", *words[:4], "--from-beginning", "--exit-at-end")
     assert shown.out == "a" * 500_000 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"), [((b"1", b"%d", b"3", b"4"), ["Lines after line 2 were not sent"]), ((b"1", b"%d"), [])]
+)
+@pytest.mark.parametrize("is_json", [False, True])
+def test_sync_names_the_lines_that_it_leaves_out(
+    bootstrap: str, lines: tuple[bytes, ...], said: list[str], is_json: bool
+) -> None:
+    texts = [line.replace(b"%d", b"x" * (1 << 20)) for line in lines]
+    stdin = b"".join(b'{"value":"%b"}\n' % text if is_json else text + b"\n" for text in texts)
+    form = ("--input-format", "json") if is_json else ()
+    ran = run_kt("console-producer", "--bootstrap-server", bootstrap, "--topic", "t", "--sync", *form, stdin=stdin)
+    assert ran.status == 1
+    assert ran.err.splitlines()[1:] == [*said, "1 sent, 1 failed"]

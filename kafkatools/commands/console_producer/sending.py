@@ -442,11 +442,13 @@ class ConsoleProducer:
         self._console.note(", ".join(f"{count} {label}" for label, count in counts.items()))
 
     def _has_unsent_lines(self) -> bool:
-        """Return whether an interrupt or a lost cluster left input lines unsent. False with transactions, which have
-        their own report."""
-        is_lost = self._tally.unplaced is not None
+        """Return whether an interrupt, a lost cluster or the first failure of --sync left input lines unsent. False with
+        transactions, which have their own report."""
+        is_lost = self._tally.unplaced is not None or (self._is_sync and self._tally.first_failure is not None)
         if self._transactions is not None or not (is_lost or self._is_interrupted):
             return False
         if self._rows is not None:
             return not self._has_all_rows
-        return self._last_line < self._reader.line_number or (is_lost and self._console.has_more_input())
+        if self._last_line < self._reader.line_number or self._reader.has_unread_lines:
+            return True
+        return is_lost and self._console.has_more_input()

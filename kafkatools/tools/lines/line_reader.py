@@ -127,6 +127,7 @@ class LineReader:
         self._start = 0
         self._filled = 0
         self._is_end = False
+        self._unread_lines = 0
         self._skipped_bytes = 0
         self._is_skipping = False
         self._positions = kernel.new_ints(_MAX_ROWS)
@@ -170,8 +171,14 @@ class LineReader:
         for data, count in self._line_runs():
             for row in range(count):
                 self.line_number += 1
+                self._unread_lines = count - row - 1
                 start = self._positions[row]
                 yield bytes(data[start : start + self._lengths[row]])
+
+    @property
+    def has_unread_lines(self) -> bool:
+        """Whether `lines` or `records` was left before the last line that was read into the memory."""
+        return self._unread_lines > 0 or self._start < self._filled
 
     def records(self) -> Iterator[LineRecord]:
         """Yield the lines that are complete and not yet returned as single records with headers. Raises
