@@ -442,8 +442,8 @@ class ConsoleProducer:
         self._console.note(", ".join(f"{count} {label}" for label, count in counts.items()))
 
     def _has_unsent_lines(self) -> bool:
-        """Return whether an interrupt, a lost cluster or the first failure of --sync left input lines unsent. False with
-        transactions, which have their own report."""
+        """Return whether an interrupt, a lost cluster or the first failure of --sync left input lines unsent. False
+        with transactions, which have their own report."""
         is_lost = self._tally.unplaced is not None or (self._is_sync and self._tally.first_failure is not None)
         if self._transactions is not None or not (is_lost or self._is_interrupted):
             return False
