@@ -81,13 +81,12 @@ class AddPartitions:
         add.partitions.to.txn.retry.backoff.max.ms. Without a coordinator, every code is CoordinatorNotAvailable."""
         host = self._host
         until_ms = host.clock.now_ms() + host.config.add_partitions_to_txn_retry_backoff_max_ms
-        request = _Request(transactional_id, producer, places, adds, until_ms, respond)
-        if host.is_clustered:
-            self._dispatch(request)
-        else:
-            self._handle_here(request)
+        self._dispatch(_Request(transactional_id, producer, places, adds, until_ms, respond))
 
     def _dispatch(self, request: _Request) -> None:
+        if not self._host.is_clustered:
+            self._handle_here(request)
+            return
         leader = self._coordinator(request.transactional_id)
         if leader == NO_LEADER:
             request.refuse(errors.CoordinatorNotAvailable.code)
@@ -106,7 +105,11 @@ class AddPartitions:
         coordinator = self._own_coordinator()
         if request.adds:
             coordinator.add_partitions_when_settled(
-                request.transactional_id, request.producer, request.places, ADDING_VERSION, request.refuse
+                request.transactional_id,
+                request.producer,
+                request.places,
+                ADDING_VERSION,
+                lambda code: self._answer_or_retry(request, dict.fromkeys(request.places, code)),
             )
         else:
             request.respond(coordinator.verify_partitions(request.transactional_id, request.producer, request.places))

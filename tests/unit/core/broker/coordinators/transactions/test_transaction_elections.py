@@ -399,6 +399,19 @@ def test_the_next_transaction_waits_a_while_for_the_markers_of_the_last() -> Non
     assert (request.codes, cluster.state(1)) == ([0], "Ongoing")
 
 
+@pytest.mark.parametrize("node_id", [1, 2])  # the coordinator's own partitions, those of another node
+def test_a_partition_waits_a_while_for_another_that_is_being_added(node_id: int) -> None:
+    cluster = Transactions()
+    producer = cluster.begun(())
+    first = BrokerRequest(cluster, producer, Operation.ADD, node_id=3)
+    cluster.deliver()
+    second = BrokerRequest(cluster, producer, Operation.ADD, node_id=node_id)
+    cluster.deliver()
+    assert (first.codes, second.codes) == ([], [])
+    cluster.settle()
+    assert (first.codes, second.codes) == ([0], [0])
+
+
 def test_it_does_not_wait_for_ever() -> None:
     cluster = Transactions()
     cluster.dead = {3}
