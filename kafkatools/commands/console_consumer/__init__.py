@@ -44,6 +44,8 @@ def run(console: Console, args: Args) -> ExitStatus:
         inputs.set_for_slice(settings, args.timeout_ms)
     elif args.exit_at_end:
         inputs.set_for_lookups(settings, args.timeout_ms)
+        if args.order is not None:
+            inputs.shorten_fetches(settings)
     settings["bootstrap.servers"] = console.connect(args)
     report_ends = None
     if settings.get("isolation.level") == "read_committed":

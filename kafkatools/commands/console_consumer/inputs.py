@@ -89,11 +89,15 @@ def _check_order(args: Args, settings: Mapping[str, str], has_end: bool) -> None
 
 
 def set_for_slice(settings: dict[str, str], timeout_ms: int | None) -> None:
-    """Set what reading a slice needs. If records are deleted meanwhile, reading continues at the new log start. The
-    fetch at a log end is short, since the next request to that broker waits behind it."""
+    """Set what reading a slice needs. If records are deleted meanwhile, reading continues at the new log start."""
     settings["auto.offset.reset"] = "earliest"
-    settings.setdefault("fetch.max.wait.ms", str(_FETCH_WAIT_MS))
+    shorten_fetches(settings)
     set_for_lookups(settings, timeout_ms)
+
+
+def shorten_fetches(settings: dict[str, str]) -> None:
+    """Let the fetch at a log end be short, since the next request to that broker waits behind it."""
+    settings.setdefault("fetch.max.wait.ms", str(_FETCH_WAIT_MS))
 
 
 def report_open_ends(console: Console, settings: Mapping[str, str], ends: Mapping[TopicPartition, int]) -> None:

@@ -231,8 +231,9 @@ class Consumer(ConsumerBase, RecordLoops):
 
     def close(self, timeout_ms: int | None = None, *, leave_group: bool | None = None) -> None:
         """Leave the group within `timeout_ms` (default: 30 s), then end the fetch sessions and close the connections.
-        With enable.auto.commit, commits before leaving. A second call does nothing. Raises KafkaError caused by a
-        rebalance listener, after closing; ValueError if negative; IllegalState during another thread's call.
+        With enable.auto.commit, commits before leaving. A second call does nothing. Raises, after closing, the error of
+        a commit callback, and KafkaError caused by a rebalance listener; ValueError if negative; IllegalState during
+        another thread's call.
 
         `leave_group` (KIP-1092): True removes a member with group.instance.id from the group too. False leaves one
         without it to the session time-out, so that a quick restart causes no rebalance. None leaves only without it.
