@@ -9,10 +9,15 @@ from collections.abc import Iterator
 import pytest
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
+from support.manual_clock import ManualClock
 from support.schema_registry import Answer, Request, recorded, serving
 from support.schema_stories import ORDER, Story
 
 from kafkatools import Producer
+from kafkatools.tools.schemas.access import RegistryAccess
+from kafkatools.tools.schemas.avro_program import AvroProgram
+from kafkatools.tools.schemas.decoding_step import RETRY_MS, SchemaDecoders
+from kafkatools.tools.schemas.registry import SchemaRegistry
 
 pytest.importorskip("fastavro")
 
@@ -145,6 +150,27 @@ def test_unknown_ids_are_not_requested_without_end(bootstrap: str, tmp_path: pat
         ran = consume(bootstrap, server.url, tmp_path, topic="many")
         assert ran.status == 1 and "300 keys or values were not decoded" in ran.err and "and 295 more" in ran.err
         assert len(server.requests) == 100
+
+
+def test_a_schema_that_is_registered_late_is_requested_again() -> None:
+    registered = {1}
+
+    def respond(request: Request) -> Answer:
+        number = int(request.path.rpartition("/")[2])
+        return (
+            Answer(200, '{"schema": "\\"string\\""}') if number in registered else Answer(404, '{"error_code": 40403}')
+        )
+
+    clock = ManualClock()
+    with serving(respond) as server:
+        decoders = SchemaDecoders(SchemaRegistry(RegistryAccess((server.url,)), clock=clock), clock, lambda line: None)
+        for _ in range(120):  # one unknown schema is no reason to give up others
+            assert not isinstance(decoders.get(2), AvroProgram)
+            clock.advance_ms(RETRY_MS)
+        assert isinstance(decoders.get(1), AvroProgram)
+        registered.add(2)
+        clock.advance_ms(RETRY_MS)
+        assert isinstance(decoders.get(2), AvroProgram)
 
 
 def test_keys_that_are_numbers(bootstrap: str, tmp_path: pathlib.Path) -> None:

@@ -59,24 +59,27 @@ class SchemaDecoders:
         self._report = report
         self._decoders: dict[int, Decoder] = {}
         self._reported: set[str] = set()
-        self._unknown = 0
+        self._unknown: set[int] = set()
 
     def get(self, number: int) -> Decoder:
         """Return the decoder of a schema, or why there is none."""
         decoder = self._decoders.get(number)
         if decoder is None or (isinstance(decoder, _Failed) and decoder.until_ms <= self._clock.now_ms()):
+            if decoder is not None:
+                self._registry.forget_missing()  # the schema may have been registered meanwhile
             decoder = self._decoders[number] = self._find(number)
         return decoder
 
     def _find(self, number: int) -> Decoder:
         until_ms = self._clock.now_ms() + RETRY_MS
-        if self._unknown >= _MOST_UNKNOWN:
-            return _Failed("its schema ID is not one of the registry's", until_ms)
+        if len(self._unknown) >= _MOST_UNKNOWN and number not in self._unknown:
+            return _Failed(f"it is not requested after {_MOST_UNKNOWN} other schema IDs that are unknown", until_ms)
         try:
             registered = self._registry.by_id(number)
             if registered is None:
-                self._unknown += 1
+                self._unknown.add(number)
                 return _Failed(f"the registry has no schema {number}", until_ms)
+            self._unknown.discard(number)
             decoder = self._make(number, registered.kind)
         except SchemaError as error:
             records = "Records" if isinstance(error, RegistryFailed) else f"Records of schema {number}"

@@ -1,10 +1,10 @@
 """A client of a Confluent-compatible schema registry: schemas by ID with their references, and the newest ID of a
 subject.
 
-Rules: replies are kept for the life of the object, also "not found". After a failure of the registry as a whole no
-further request is sent for `retry_ms`, so that a registry that is down costs one timeout and not one per record. With a
-cache directory, replies that never change are also stored there, and used only if the registry fails: a registry that
-was set up again may use the same IDs for other schemas.
+Rules: replies are kept for the life of the object, "not found" until `forget_missing`. After a failure of the registry
+as a whole no further request is sent for `retry_ms`, so that a registry that is down costs one timeout and not one per
+record. With a cache directory, replies that never change are also stored there, and used only if the registry fails: a
+registry that was set up again may use the same IDs for other schemas.
 """
 
 from __future__ import annotations
@@ -130,6 +130,10 @@ class SchemaRegistry:
         if path not in self._replies:
             self._replies[path] = self._fetch(path, is_constant=is_constant)
         return self._replies[path]
+
+    def forget_missing(self) -> None:
+        """Forget which schemas and subjects the registry did not have, so that they are requested again."""
+        self._replies = {path: reply for path, reply in self._replies.items() if reply is not None}
 
     def _fetch(self, path: str, *, is_constant: bool) -> Any:
         cache = self._cache if is_constant else None
