@@ -83,3 +83,33 @@ def test_the_other_logs_of_the_directory_go_on() -> None:
     again.start()
     assert not again.is_clean_start
     assert again.get_or_create(TopicPartition("u", 0), TOPIC_ID, LogConfig(), NOW_MS).log_end_offset == 1
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_sync_that_fails_takes_the_log_offline_and_the_next_start_recovers_it(code: int) -> None:
+    files = FaultyFileSystem()
+    manager, log = started(files)
+    append(log, make_batch([b"durable"]))
+    log.flush()
+    append(log, make_batch([b"lost"]))
+    files.fail_after(0, Fault(code))
+    for _ in range(2):  # the second sync would succeed
+        with pytest.raises(KafkaStorageError):
+            log.flush()
+            append(log, make_batch([b"later"]))
+    assert log.recovery_point == 1
+    manager.close(broker_epoch=1)
+    files.crash()
+    _, log = started(files)
+    assert (log.log_end_offset, log.recovery_point) == (1, 1)
+
+
+def test_a_file_that_cannot_be_opened_for_a_sync_is_no_failed_sync() -> None:
+    files = FaultyFileSystem()
+    _, log = started(files)
+    append(log, make_batch())
+    files.fail_after(0, Fault(errno.EMFILE))
+    with pytest.raises(KafkaStorageError, match="Too many open files"):
+        log.flush()
+    log.flush()
+    assert (log.failure, log.recovery_point) == (None, 1)

@@ -155,7 +155,7 @@ class SparseIndex(IndexFile):
         position = self._persisted_count * self.entry.size
         if self._file.size_bytes < position + len(self._pending) and self.max_index_bytes > 0:
             self._file.truncate(max(self._max_entries * self.entry.size, position + len(self._pending)))
-        self._file.write_at(position, self._pending)
+        self._file.write_at(position, bytes(self._pending))  # an error that is kept must not hold a view of `_pending`
         self._persisted_count = self._entry_count
         self._pending = bytearray()
         self._page_number = -1

@@ -4,6 +4,7 @@ PartitionLog adds the public operations. Reads, replicated appends, retention, t
 LogState, in modules of their own.
 """
 
+import errno
 import os
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -29,6 +30,7 @@ from kafkatools.core.log.producers.append import CompletedTransaction, ProducerA
 from kafkatools.core.log.producers.state import ProducerStateManager
 from kafkatools.core.log.producers.transaction_verification import Attempts
 
+FAILED_SYNC = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 _Result = TypeVar("_Result")
 
 
@@ -202,7 +204,8 @@ class LogState:
 
     def flush(self, now_ms: int = 0, up_to: int | None = None) -> None:
         """Make the log durable below an offset (default: its end), and move the recovery point there. Does nothing in a
-        closed log, or if the recovery point is there already. `now_ms` is kept as the time of the flush. Raises
+        closed log, or if the recovery point is there already. `now_ms` is kept as the time of the flush. A failed sync
+        takes the log offline: the content of the disk is unknown, and a later sync would not tell. Raises
         KafkaStorageError."""
         offset = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if offset <= self.recovery_point or self.is_closed:
@@ -215,7 +218,12 @@ class LogState:
         has_new_names = self.epochs.flush()
         segments = self.segments.range(self.recovery_point, offset)
         for segment in segments:
-            segment.flush(with_indexes=segment is not self.segments.active)
+            try:
+                segment.flush(with_indexes=segment is not self.segments.active)
+            except OSError as error:
+                if error.errno in FAILED_SYNC:
+                    raise self.go_offline(error) from error
+                raise  # the file could not be opened
         if has_new_names or any(segment.base_offset >= self.recovery_point for segment in segments):
             self.files.fsync_directory(self.directory)
             self._are_names_durable = True

@@ -8,6 +8,7 @@ the end of the log need no index.
 import os
 import random
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord, InvalidRecord, LogOffsetOverflow, RecordTooLarge
@@ -395,15 +396,17 @@ class LogSegment:
         self.log.trim()
 
     def flush(self, *, with_indexes: bool = True) -> None:
-        """Make the segment durable. Without `with_indexes` the indexes are written but not synced: recovery rebuilds
-        those of an active segment anyway. Raises OSError."""
+        """Make the segment durable. Without `with_indexes` the indexes are written if there is room, but not synced:
+        recovery rebuilds those of an active segment anyway. Raises OSError."""
         self.log.flush()
-        self.offset_index.write_pending()
-        self.time_index.write_pending()
         if with_indexes:
             self.offset_index.flush()
             self.time_index.flush()
             self.txn_index.flush()
+            return
+        for index in (self.offset_index, self.time_index):
+            with suppress(OSError):
+                index.write_pending()
 
     def close(self) -> None:
         """Add the newest timestamp to the time index, write pending index entries, trim preallocated space, and close

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.broker_client import BrokerClient, batch
-from support.full_disk import FullBroker, FullDisk, watch_writes
+from support.full_disk import SETTINGS, FullBroker, FullDisk, watch_writes
 from support.manual_clock import ManualClock
 from support.waiting import eventually
 
@@ -17,6 +17,7 @@ from kafkatools.core.broker.coordinators.internal_topic import partition_for
 from kafkatools.core.broker.node import single_node_config, start_node
 from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.broker.server.failure_reports import FailureReports
+from kafkatools.core.clock import SystemClock
 from kafkatools.core.log.files import RealFileSystem
 from kafkatools.core.records.batch import read_batches
 
@@ -87,6 +88,24 @@ def test_a_topic_is_made_but_for_the_partition_that_has_no_room(broker: FullBrok
         return bool(broker.client.produce("full", batch([b"x"]), partition=1).error_code == 0)
 
     eventually(has_room, 10)
+
+
+def test_changes_are_made_while_the_index_of_the_synced_metadata_log_has_no_room(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index is made again from the log; a change must not be in the log and be refused."""
+    monkeypatch.setitem(SETTINGS, "log.durability", "fsync")
+    broker = FullBroker(tmp_path, monkeypatch)
+    try:
+        broker.disk.is_full = lambda path: "__cluster_metadata-0" in path and path.endswith("index")
+        assert {create(broker.client, f"t{number}", 20) for number in range(30)} == {0}
+        assert broker.reports == []
+    finally:
+        broker.disk.is_full = lambda path: False
+        broker.close()
+    again = start_node(NodeSetup(single_node_config(str(tmp_path), "127.0.0.1", 0), SystemClock()))
+    assert len(again.image.topics) == len(again.image.topics_by_id) == 30
+    again.close()
 
 
 def test_a_topic_that_is_deleted_makes_room(broker: FullBroker, tmp_path: pathlib.Path) -> None:
