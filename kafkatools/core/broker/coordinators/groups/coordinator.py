@@ -59,6 +59,7 @@ from kafkatools.core.config import Config
 from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 
 GROUP_ID_NOT_FOUND_SINCE = 9
+TOMBSTONES_IN_BATCH = 1000
 # A member id is a name, a dash and a UUID of 36 characters. Responses and records cannot hold a longer string.
 _LONGEST_NAME_BYTES = MAX_STRING_BYTES - 37
 
@@ -460,13 +461,15 @@ class GroupCoordinator:
             )
 
     def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
-        """Delete committed and pending offsets of a group, with tombstones. Ignores partitions without one. Raises a
-        KafkaError."""
+        """Delete committed and pending offsets of a group, with tombstones in batches of limited size. Ignores
+        partitions without one. Raises a KafkaError, after which some offsets may be deleted."""
         requested = set(places)
         deleted = [place for place in self.offsets.places(group_id) if place in requested] if requested else []
-        self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in deleted])
-        for place in deleted:
-            self.offsets.remove(group_id, place)
+        for start in range(0, len(deleted), TOMBSTONES_IN_BATCH):
+            batch = deleted[start : start + TOMBSTONES_IN_BATCH]
+            self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in batch])
+            for place in batch:
+                self.offsets.remove(group_id, place)
 
     def group(self, group_id: str) -> AnyGroup:
         """The group of this id. Raises GroupIdNotFound, or a KafkaError if another broker coordinates the group."""
@@ -515,6 +518,7 @@ class GroupCoordinator:
         self.share.delete_states_in_cluster(group, finish)
 
     def _delete(self, group: AnyGroup) -> None:
+        self.delete_offsets(group.group_id, self.offsets.places(group.group_id)[TOMBSTONES_IN_BATCH:])
         places = self.offsets.places(group.group_id)
         records = [offset_records.offset_tombstone(group.group_id, *place) for place in places]
         self._store.append_change(group.group_id, [*records, *group.tombstones()])

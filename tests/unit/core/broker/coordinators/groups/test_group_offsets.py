@@ -192,6 +192,32 @@ def test_offsets_go_with_their_topic(harness: Any) -> None:
     assert set(harness.groups.offsets.of_group("other")) == {("trio", 0)}
 
 
+@pytest.mark.parametrize("reason", ["expiry", "topic", "group"])
+def test_more_offsets_than_a_batch_may_hold_are_deleted(
+    reason: str, harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    largest = 0
+    append = harness.store.append
+
+    def note_size(group_id: str, records: Any, *more: Any) -> Any:
+        nonlocal largest
+        largest = max(largest, len(records))
+        return append(group_id, records, *more)
+
+    places = [(topic, index) for topic in ("basket", "trio") for index in range(1250)]
+    harness.groups.commit("g", [(place, CommittedOffset(1, commit_ms=0)) for place in places])
+    monkeypatch.setattr(harness.store, "append", note_size)
+    if reason == "expiry":
+        harness.groups.expire_offsets(0)
+    elif reason == "topic":
+        harness.groups.forget_topics([TopicState(topic, uuid.uuid4()) for topic in ("basket", "trio")])
+    else:
+        harness.groups.delete_group("g")
+    assert 0 < largest <= 1001
+    harness.restart()
+    assert harness.groups.offsets.of_group("g") == {}
+
+
 def test_groups_end_with_their_topic(harness: Any) -> None:
     waiting = harness.join()
     harness.groups.unload()
