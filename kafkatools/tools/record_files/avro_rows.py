@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from fastavro import reader
 from fastavro.read import SchemaResolutionError
+from fastavro.schema import SchemaParseException
 
 from kafkatools.tools.lines.line_reader import MalformedLine
 from kafkatools.tools.record_files.record_rows import Rows, check_columns, record_of
@@ -30,7 +31,7 @@ def read_avro(topic: str, name: str, file: BinaryIO) -> Rows:
             number += 1
             place = f"{name}, row {number}"
             yield number, record_of(topic, place, {**row, "timestamp": _milliseconds(place, row.get("timestamp"))})
-    except (*_DAMAGE, SchemaResolutionError) as error:
+    except (*_DAMAGE, SchemaParseException, SchemaResolutionError) as error:
         if isinstance(error, MalformedLine):
             raise
         after = f"after row {number}" if number else "at its beginning"

@@ -29,7 +29,7 @@ def read_parquet(topic: str, name: str, file: BinaryIO) -> Rows:
                 number += 1
                 cells = {column: rows[column][row] for column in columns}
                 yield number, record_of(topic, f"{name}, row {number}", cells)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns are not checked by Arrow
         after = f" after row {number}" if number else ""
         raise MalformedLine(f"{name} cannot be read as Parquet{after}: {str(error).splitlines()[0]}") from None
 
