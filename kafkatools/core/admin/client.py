@@ -300,34 +300,38 @@ class AdminClient(Closing):
     ) -> dict[K, R | KafkaError]:
         """Call `once(items, deadline_ms)`, then again for items with retriable errors, until none is left or the
         deadline passes. `once` returns a result or an error for each item; an omitted item gets UnknownServerError. By
-        default only NotController and quota errors are retried, as in KafkaAdminClient. Raises what `once` raises,
-        except Timeout after an earlier attempt, whose results are returned."""
+        default only NotController and quota errors are retried, as in KafkaAdminClient. Raises what `once` raises in
+        the first attempt. In a later one that is the error of the items that were tried again, unless it is a
+        Timeout."""
         should_retry = may_retry or is_about_controller
         deadline_ms = self.deadline_ms(timeout_ms)
         requested = list(dict.fromkeys(items))
         outcomes: dict[K, R | KafkaError] = {}
         pending = requested
         attempts = 0
+        has_moved = False
         while pending:
             try:
+                if has_moved:
+                    self.follow_controller(deadline_ms)
                 responses = once(pending, deadline_ms)
-            except Timeout:
+            except KafkaError as error:
                 if not outcomes:
                     raise
-                break  # the deadline passed during a retry: results of earlier attempts stand
+                if not isinstance(error, Timeout):  # an earlier error says more than the timeout of a retry
+                    outcomes.update(dict.fromkeys(pending, error))
+                break
             for item, outcome in responses.items():
                 # An earlier error says more than the timeout of a retry.
                 if item not in outcomes or self.remaining_ms(deadline_ms) > 0 or not isinstance(outcome, Timeout):
                     outcomes[item] = outcome
             for item in pending:
-                if item not in outcomes:
-                    outcomes[item] = UnknownServerError(f"The response has no result for {item}")
+                outcomes.setdefault(item, UnknownServerError(f"The response has no result for {item}"))
             errors = {item: outcome for item in pending if isinstance(outcome := outcomes[item], KafkaError)}
             pending = [item for item, error in errors.items() if error.retriable and should_retry(error)]
             if pending and not self.wait_before_retry(attempts, deadline_ms):
                 break
-            if any(isinstance(errors[item], NotController) for item in pending):
-                self.follow_controller(deadline_ms)
+            has_moved = any(isinstance(errors[item], NotController) for item in pending)
             attempts += 1
         return {item: outcomes[item] for item in requested}
 
