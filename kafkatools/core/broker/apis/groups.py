@@ -85,6 +85,12 @@ def _describe(node: GroupContext, version: int, group_id: str) -> Fields:
         problem = "not found" if group is None else "is not a classic group"
         return _not_described(group_id, GroupIdNotFound.code, f"Group {group_id} {problem}.", dead)
     is_stable = group.is_in(GroupState.STABLE)
+    # A rebalance between two slices changes members and protocol: all rows are of the time of the state.
+    rows = [
+        # What members reported holds only while the group is stable.
+        (member, member.member_id, member.metadata(group.protocol_name or "") if is_stable else b"", member.assignment)
+        for member in group.members.values()
+    ]
     return {
         "group_id": group_id,
         "group_state": group.state.value,
@@ -92,15 +98,14 @@ def _describe(node: GroupContext, version: int, group_id: str) -> Fields:
         "protocol_data": (group.protocol_name or "") if is_stable else "",
         "members": [
             {
-                "member_id": member.member_id,
+                "member_id": member_id,
                 "group_instance_id": member.instance_id,
                 "client_id": member.client.client_id,
                 "client_host": member.client.host,
-                # What members reported holds only while the group is stable.
-                "member_metadata": member.metadata(group.protocol_name or "") if is_stable else b"",
-                "member_assignment": member.assignment,
+                "member_metadata": metadata,
+                "member_assignment": assignment,
             }
-            for member in paced(list(group.members.values()))
+            for member, member_id, metadata, assignment in paced(rows)
         ],
     }
 

@@ -219,11 +219,11 @@ class _Fetch:
         self._group_id, self._is_stable = group_id, is_stable
         offsets = node.groups.offsets
         group_offsets = offsets.of_group(group_id) if is_stable else offsets.committed_of_group(group_id)
-        # A commit may change the group between two slices.
+        # A commit or a marker may change the group between two slices: offsets and pending ones are of the same time.
         self._offsets: Mapping[Place, CommittedOffset] = (
             dict(group_offsets) if current_pause() is not None else group_offsets
         )
-        self._unstable = offsets.pending if is_stable and offsets.pending.has_group(group_id) else None
+        self._unstable = frozenset(offsets.pending.of_group(group_id)) if is_stable else frozenset[Place]()
 
     def rows(self, requested: Any, member_id: str | None, member_epoch: int) -> GroupRows:
         """The group's part of the response for these topics, or all (None); with an error if it may not be read."""
@@ -264,7 +264,7 @@ class _Fetch:
         """The row of a partition; without an offset if the stored one is of another topic id, that of a deleted
         topic."""
         place = (name, index)
-        if self._unstable is not None and self._unstable.is_pending(self._group_id, place):
+        if place in self._unstable:
             return _row_without_offset(index, UnstableOffsetCommit.code)
         committed = self._offsets.get(place)
         if committed is None or (topic_id is not None and committed.topic_id not in (None, topic_id)):

@@ -15,6 +15,7 @@ from kafkatools.core.broker.coordinators.groups.offset_records import CommittedO
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
 from kafkatools.core.broker.metadata.image import MetadataDelta, TopicState
 from kafkatools.core.errors import NotCoordinator
+from kafkatools.core.protocol.slices import pausing
 
 OFFSETS = "__consumer_offsets"
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC, DESCRIBE, LIST, DELETE = 8, 9, 10, 11, 12, 13, 14, 15, 16, 42
@@ -37,8 +38,8 @@ class Groups(CoordinatorCluster):
         self.lead(OFFSETS, self.index, leader)
         self.advance(20)
 
-    def join(self, node_id: int, member_id: str = "") -> Asked:
-        protocols = [{"name": "range", "metadata": b"subscription"}]
+    def join(self, node_id: int, member_id: str = "", protocols: Any = None) -> Asked:
+        protocols = protocols or [{"name": "range", "metadata": b"subscription"}]
         return self.ask(
             node_id,
             JOIN,
@@ -472,6 +473,30 @@ def test_the_high_watermark_of_the_next_leader_confirms_no_commit_that_was_lost(
     assert committed(lost) is None
     cluster.settle()
     assert committed(lost) == NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("interruption", range(1, 6))
+def test_a_description_that_a_rebalance_interrupts_is_that_of_one_time(interruption: int) -> None:
+    cluster = Groups(group_initial_rebalance_delay_ms="0")
+    member_id, _ = cluster.stable()
+    group: Any = cluster.nodes[1].groups.groups[GROUP]
+    pauses = 0
+
+    def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == interruption:
+            both = [{"name": name, "metadata": name.encode()} for name in ("other", "range")]
+            cluster.join(1, member_id, both)
+            cluster.join(1, member_id, both[:1])
+            assert group.protocol_name == "other"
+
+    with pausing(pause):
+        asked = cluster.ask(1, DESCRIBE, 5, groups=[GROUP])
+    (described,) = asked.answer.groups
+    (member,) = described.members
+    state = (described.group_state, described.protocol_data, bytes(member.member_metadata))
+    assert state in (("Stable", "range", b"subscription"), ("CompletingRebalance", "", b""))
 
 
 def test_a_deleted_topic_takes_its_groups_along() -> None:

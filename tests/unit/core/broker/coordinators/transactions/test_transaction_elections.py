@@ -8,9 +8,11 @@ from collections.abc import Callable
 import pytest
 from support.coordinator_cluster import NOBODY, Asked, CoordinatorCluster, Sent
 
+from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.internal_topic import partition_for
 from kafkatools.core.broker.coordinators.transactions.add_partitions import Operation, ensure_in_transaction
 from kafkatools.core.broker.coordinators.transactions.coordinator import InitRequest, ProducerIdentity
+from kafkatools.core.protocol.slices import pausing
 
 STATES, OFFSETS = "__transaction_state", "__consumer_offsets"
 INIT, ADD, END, MARKERS, OFFSET_COMMIT, DESCRIBE, LIST, OFFSET_FETCH, ADD_OFFSETS = 22, 24, 26, 27, 28, 65, 66, 9, 25
@@ -468,6 +470,30 @@ def test_offsets_of_a_transaction_count_with_its_marker_though_both_coordinators
     cluster.settle()
     assert fetched(cluster, 3) == (0, 7)
     assert cluster.state(2) == "CompleteCommit"
+
+
+@pytest.mark.parametrize("interruption", range(1, 7))
+def test_a_large_fetch_that_a_marker_interrupts_tells_no_offset_from_before_the_transaction_as_stable(
+    interruption: int,
+) -> None:
+    cluster = Transactions()
+    groups = cluster.nodes[2].groups
+    groups.commit(GROUP, [(("t", 0), CommittedOffset(3))])
+    producer = cluster.begun((0,))
+    commit_offset(cluster, 2, producer)
+    cluster.settle()
+    pauses = 0
+
+    def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == interruption:
+            groups.complete_transaction(producer[0], partition_for(GROUP, 3), is_commit=True)
+
+    with pausing(pause):
+        assert fetched(cluster, 2) in ((88, -1), (0, 7))
+    assert pauses >= interruption
+    assert fetched(cluster, 2) == (0, 7)
 
 
 @pytest.mark.parametrize("request_of", ["group", "offsets", "topic"])
