@@ -7,7 +7,8 @@ Rules:
   locks.
 - While `is_inflight`, a request may read the batch's memory, even if the batch has expired. The memory must not return
   to the pool, or other records would be sent in its place.
-- A split moves the thunks to the smaller batches in order; their sequence numbers stay continuous.
+- A split moves the thunks to the smaller batches in order; their sequence numbers stay continuous, and they take no
+  further records.
 
 The accumulator's lock guards appends; the rest belongs to the sender's thread.
 """
@@ -382,6 +383,9 @@ class ProducerBatch:
             batches = self._split_records(split_batch_bytes, (self.record_count + 1) // 2, make_builder)
         self._hand_over_thunks(batches)
         for batch in batches:
+            # A record that joined a part would get a sequence number that the next batch has too. The broker would
+            # take the later one of the two for a duplicate and acknowledge it without writing it.
+            batch.close_for_appends()
             self.produce_future.add_dependent(batch.produce_future)
         self.produce_future.set(NO_OFFSET, NO_TIMESTAMP, BatchError(RecordTooLarge("The batch was split")))
         self.produce_future.done()

@@ -453,6 +453,27 @@ def test_a_batch_that_is_too_large_is_split_and_the_guilty_record_alone_fails() 
     assert bench.pool.available_bytes == 1 << 20
 
 
+def test_no_record_joins_a_part_of_a_split_batch_whose_sequence_is_set() -> None:
+    bench = Bench(batch=16384).start()
+    values: list[bytes | None] = [b"%d" % number * 60 for number in range(6)]
+    futures = [bench.send(value or b"") for value in values]
+    bench.turn()
+    bench.reply(bench.client.take(), TOO_LARGE)
+    bench.set_leaders({1: (1, 0), 2: (2, 0)})
+    bench.turn()
+    futures += [bench.send(b"c")]  # which has room in the last part
+    bench.set_leaders({0: (1, 0), 1: (1, 0), 2: (2, 0)})
+    written: list[tuple[int, list[bytes | None]]] = []
+    for offset in (0, 2, 4, 6):
+        bench.turn()
+        request = bench.client.take()
+        written.append((batches_of(request)[0].base_sequence, values_of(request)))
+        bench.reply(request, offset=offset)
+        bench.turn()
+    assert written == [(0, values[:2]), (2, values[2:4]), (4, values[4:]), (6, [b"c"])]
+    assert [future.get(0).offset for future in futures] == list(range(7))
+
+
 def test_record_errors_name_the_guilty_records() -> None:
     bench = Bench().start()
     futures = [bench.send(value) for value in (b"a", b"b", b"c")]
