@@ -33,8 +33,8 @@ class GroupParts(NamedTuple):
 class CommitBeforeRebalance:
     """State of the automatic commit, with its retries, that a rebalance sends before partitions are revoked.
 
-    It is settled when it succeeded, failed with a non-retriable error, or max.poll.interval.ms has passed. Nothing
-    blocks: the caller calls `is_settled` again.
+    It is settled when it succeeded, failed with a non-retriable error or for a topic that does not exist, or
+    max.poll.interval.ms has passed. Nothing blocks: the caller calls `is_settled` again.
     """
 
     def __init__(self, commits: OffsetCommits) -> None:
@@ -71,6 +71,8 @@ class CommitBeforeRebalance:
         error, self._attempt = self._attempt.error, None
         if error is None or not error.retriable:
             return True
+        if self._commits.absent_topics(error, self._commits.all_consumed()):
+            return True  # deleted topics
         self._retry_ms = now_ms + self._retry_backoff_ms
         return False
 

@@ -219,6 +219,12 @@ class ConsumerNetworkClient:
         """Return whether metadata reports the topic as nonexistent."""
         return self._metadata.cluster.topic_errors.get(topic) is UnknownTopicOrPartition
 
+    def is_absent(self, topic: str) -> bool:
+        """Return whether the topic does not exist by the cached metadata: reported as nonexistent, or without an entry
+        in the metadata of all topics."""
+        is_unlisted = self.covers_all_topics and self.update_version > 0
+        return self.cluster.partition_count(topic) is None and (self.is_missing(topic) or is_unlisted)
+
     @property
     def covers_all_topics(self) -> bool:
         """Return whether metadata covers all topics, so that a topic without an entry does not exist."""

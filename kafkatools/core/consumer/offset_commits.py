@@ -9,7 +9,8 @@ Rules:
 - A commit carries the generation in which the partitions were assigned. An unstable generation commits nothing:
   RebalanceInProgress or CommitFailed, without a request. So a member that was stopped and comes back cannot
   overwrite its successor's offsets.
-- An async commit is not retried; a sync commit is after retriable errors, until its timeout.
+- An async commit is not retried; a sync commit is after retriable errors, until its timeout. A topic that does not
+  exist ends the tries: for 5 s in a sync commit, at once before closing or a rebalance.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from kafkatools.core.errors import (
     Timeout,
     UnknownMemberId,
     UnknownTopicId,
+    UnknownTopicOrPartition,
 )
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.group.requests import GroupRequest
@@ -47,6 +49,8 @@ from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity
 
 _log = logging.getLogger(__name__)
+
+_MISSING_AFTER_MS = 5000
 
 CommitCallback = Callable[[Offsets, KafkaError | None], None]
 OnCommitted = Callable[[KafkaError | None], None]
@@ -155,7 +159,7 @@ class OffsetCommits:
         self._log.info("OffsetCommit of %s failed: %s", self.settings.group_id, error)
         if isinstance(error, offset_requests.MOVED):
             self.channel.lookup.mark_unknown()
-        elif isinstance(error, UnknownTopicId):
+        elif isinstance(error, (UnknownTopicId, UnknownTopicOrPartition)):
             self.channel.client.leaders.request_update()
         elif isinstance(
             error, (RebalanceInProgress, UnknownMemberId, IllegalGeneration, FencedInstanceId, StaleMemberEpoch)
@@ -169,6 +173,13 @@ class OffsetCommits:
             self.channel.lookup.mark_unknown()
         on_done(error)
 
+    def absent_topics(self, error: KafkaError, parts: Iterable[TopicPartition]) -> list[str]:
+        """Return the topics because of which a commit failed and that metadata does not have either; a deleted topic
+        would be committed in vain until the time-out. The offsets of the others are committed."""
+        if not isinstance(error, UnknownTopicOrPartition):
+            return []
+        return sorted({part.topic for part in parts if self.channel.client.is_absent(part.topic)})
+
     # --- sync
 
     def commit_sync(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> Steps[None]:
@@ -177,19 +188,22 @@ class OffsetCommits:
         deadline = self.clock.now_ms() + timeout_ms
         yield from self.finish_pending(deadline)
         if offsets:
-            yield from self._commit_until(offsets, deadline, timeout_ms)
+            yield from self._commit_until(offsets, deadline, timeout_ms, _MISSING_AFTER_MS)
             self.run_callbacks()
 
-    def _commit_until(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: int, timeout_ms: int
-    ) -> Steps[None]:
-        attempts = 0
+    def _commit_until(self, offsets: Offsets, deadline: int, timeout_ms: int, missing_after_ms: int) -> Steps[None]:
+        """Commit until success. After `missing_after_ms` a topic that does not exist ends the tries. `timeout_ms` is
+        for the message of Timeout."""
+        attempts, started_ms = 0, self.clock.now_ms()
         while True:
             error = yield from self._commit_once(dict(offsets), deadline)
             if error is None:
                 return
             if not offset_requests.is_retriable_commit(error):
                 raise error
+            absent = self.absent_topics(error, offsets)
+            if absent and self.clock.now_ms() - started_ms >= missing_after_ms:
+                raise UnknownTopicOrPartition(f"No offsets committed of topics that do not exist: {', '.join(absent)}")
             yield from self._back_off(attempts, deadline)
             attempts += 1
             if self.clock.now_ms() >= deadline:
@@ -312,7 +326,7 @@ class OffsetCommits:
         def on_done(error: KafkaError | None) -> None:
             if error is not None:
                 self._log.warning("Auto-commit of offsets of group %s failed: %s", self.settings.group_id, error)
-                if error.retriable:
+                if error.retriable and not self.absent_topics(error, offsets):
                     self._next_auto_ms = min(self._next_auto_ms, self.clock.now_ms() + self.settings.retry_backoff_ms)
             attempt.finish(error)
 
@@ -333,7 +347,7 @@ class OffsetCommits:
             return
         try:
             yield from self._await_pending(deadline)
-            yield from self._commit_until(offsets, deadline, max(0, deadline - self.clock.now_ms()))
+            yield from self._commit_until(offsets, deadline, max(0, deadline - self.clock.now_ms()), 0)
         except KafkaError as error:
             self._log.warning(
                 "The commit of offsets of group %s before closing failed: %s", self.settings.group_id, error

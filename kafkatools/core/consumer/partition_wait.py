@@ -62,8 +62,7 @@ class PartitionWait:
         """Return the words for a partition that metadata reports as missing, else None."""
         cluster = self.client.cluster
         count = cluster.partition_count(part.topic)
-        is_unlisted = self.client.covers_all_topics and self.client.update_version > 0
-        if count is None and (self.client.is_missing(part.topic) or is_unlisted):
+        if self.client.is_absent(part.topic):
             return f"Topic {part.topic} does not exist"
         if count and cluster.partition(*part) is None:
             return f"Partition {part} does not exist: topic {part.topic} has {count} partition{'s' * (count > 1)}"

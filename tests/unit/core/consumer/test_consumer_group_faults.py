@@ -11,12 +11,13 @@ import uuid
 from collections.abc import Iterator, Sequence
 
 import pytest
-from support.embedded import embedded_broker
+from support.embedded import QUICK_HEARTBEATS, embedded_broker
 from support.group_members import close_as_told
 from support.raw_client import RawClient
 from support.rebalances import Told, settle
 from support.waiting import eventually
 
+from kafkatools.core.admin.admin import Admin
 from kafkatools.core.config import CONSUMER, PRODUCER, Config
 from kafkatools.core.consumer.assignors.assignor import RebalanceProtocol
 from kafkatools.core.consumer.assignors.by_name import assignor_for_name
@@ -59,6 +60,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         group_max_size="3",
         offsets_topic_num_partitions="4",
         transaction_state_log_num_partitions="1",
+        **QUICK_HEARTBEATS,
     ) as bootstrap:
         yield bootstrap
 
@@ -431,6 +433,34 @@ def test_a_commit_callback_that_raises_keeps_no_member_in_its_group(broker: str,
     assert described.groups[0].group_state == "Empty"
     with member(broker, group) as after:
         assert after.committed([(topic, 0)]) == {TopicPartition(topic, 0): OffsetAndMetadata(3, 0)}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_deleted_topic_holds_up_neither_a_rebalance_nor_a_close(
+    broker: str, client: RawClient, group: str, protocol: str
+) -> None:
+    """Its offsets cannot be committed, which is an error that brokers call retriable."""
+    gone, stays, late = topic_of(client, 2), topic_of(client, 2), topic_of(client, 2)
+    settings = {
+        "bootstrap.servers": broker,
+        "group.id": group,
+        "group.protocol": protocol,
+        "metadata.max.age.ms": "100",
+    }
+    consumer = Consumer(Config(CONSUMER, {**settings, "auto.offset.reset": "earliest", "retry.backoff.ms": "20"}))
+    consumer.subscribe([gone, stays, late])
+    assert len(offsets(consumer, 6)) == 6
+    with Admin(bootstrap_servers=broker) as admin:
+        admin.delete_topics(gone)
+        eventually(lambda: bool(consumer.poll(20) or len(consumer.assignment()) == 2), 30)
+        fill = [(START, None, b"more", ())]
+        client.produce_rows(stays, 0, fill)
+        eventually(lambda: any(record.value == b"more" for record in consumer.poll(20)), 30)
+        admin.delete_topics(late)
+        started = time.monotonic()
+        consumer.close()
+        assert time.monotonic() - started < 15  # half of the time-out of close
+        assert admin.group_offsets(group)[stays, 0].offset == 3
 
 
 def test_a_pattern_of_the_broker_needs_the_new_protocol(broker: str, group: str) -> None:
