@@ -6,6 +6,7 @@ synced only with the log, before the recovery point passes it. Until then the ba
 that becomes the leader of a thousand partitions does not wait for the disk.
 """
 
+import errno
 from typing import NamedTuple
 
 from kafkatools.core.log.files import FileSystem, replace_content, write_atomically
@@ -132,13 +133,20 @@ class LeaderEpochCache:
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop the epochs that end at or below an offset, durably. The epoch of that offset starts there from now on.
-        Changes nothing if the first epoch starts above the offset. Raises OSError."""
+        Changes nothing if the first epoch starts above the offset. On a full disk the epochs are dropped in memory and
+        written by the next `flush`, because DeleteRecords and retention make room. Raises OSError."""
         earlier = [entry for entry in self.entries if entry.start_offset <= start_offset]
         if start_offset < 0 or not earlier:
             return
         updated = [EpochEntry(earlier[-1].epoch, start_offset), *self.entries[len(earlier) :]]
-        if updated != self.entries:
+        if updated == self.entries:
+            return
+        try:
             self._replace(updated)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self.entries = updated
 
     def clear(self) -> None:
         """Drop all epochs, durably."""

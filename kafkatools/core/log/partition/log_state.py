@@ -179,13 +179,14 @@ class LogState:
 
     def delete_segments(self, segments: Iterable[LogSegment], now_ms: int) -> int:
         """Remove segments from the log. Return their number. Their files are renamed to `.deleted` and removed after
-        file.delete.delay.ms, so that reads in progress can finish. Aborts a cleaning. Raises OSError."""
+        file.delete.delay.ms, so that reads in progress can finish. Aborts a cleaning. Raises OSError: the segment whose
+        files could not be renamed, and those after it, stay in the log."""
         segments = list(segments)
         if segments:
             self.abort_cleaning()
         for segment in segments:
+            segment.change_suffix(DELETED_SUFFIX)  # first: a forgotten segment would come back
             self.segments.remove(segment.base_offset)
-            segment.change_suffix(DELETED_SUFFIX)
             snapshot = self.producer_state.mark_snapshot_for_deletion(segment.base_offset)
             self.remove_later(segment, snapshot, now_ms)
         return len(segments)
@@ -276,7 +277,7 @@ class LogState:
             )
         if offset <= self.log_start_offset:
             return False
-        self.log_start_offset = offset
         self.storage("truncating epochs", lambda: self.epochs.truncate_from_start(offset))
+        self.log_start_offset = offset
         self.producer_state.on_log_start_offset_incremented(offset)
         return True

@@ -44,11 +44,13 @@ def _delete_while(log: LogState, now_ms: int, is_due: _Due) -> int:
 
 
 def _delete(log: LogState, segments: Sequence[LogSegment], now_ms: int) -> None:
-    """Delete the oldest segments and raise the log start offset to the first one left."""
-    log.delete_segments(segments, now_ms)
-    first = log.segments.first.base_offset
-    if segments and first > log.log_start_offset:
-        log.increment_log_start_offset(first)
+    """Delete the oldest segments and raise the log start offset to the first one left, also after an error halfway."""
+    try:
+        log.delete_segments(segments, now_ms)
+    finally:
+        first = log.segments.first.base_offset
+        if segments and first > log.log_start_offset:
+            log.increment_log_start_offset(first)
 
 
 def _is_below_log_start(log: LogState) -> _Due:

@@ -81,13 +81,21 @@ class LogSegment:
         cls, files: FileSystem, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, suffix: str = ""
     ) -> "LogSegment":
         """Create the files of a segment, or open existing ones. With `preallocate` an empty `.log` file is extended to
-        segment.bytes. Raises OSError."""
-        files.open(os.path.join(directory, offset_name(base_offset)) + LOG_SUFFIX + suffix, create=True)
-        segment = cls(files, directory, base_offset, config, now_ms, suffix=suffix)
-        if config.preallocate and segment.log.size_bytes == 0:
-            segment.log.preallocate(config.segment_bytes)
-        segment.offset_index.create()
-        segment.time_index.create()
+        segment.bytes. Raises OSError after removing a new `.log` file: if the segment before grew past its offset, the
+        next start would take it for a hole."""
+        path = os.path.join(directory, offset_name(base_offset)) + LOG_SUFFIX + suffix
+        is_new = not files.exists(path)
+        try:
+            files.open(path, create=True)
+            segment = cls(files, directory, base_offset, config, now_ms, suffix=suffix)
+            if config.preallocate and segment.log.size_bytes == 0:
+                segment.log.preallocate(config.segment_bytes)
+            segment.offset_index.create()
+            segment.time_index.create()
+        except OSError:
+            if is_new:
+                files.remove(path)
+            raise
         return segment
 
     @property

@@ -6,6 +6,7 @@ together with everything after it. Segments that came back after their deletion 
 log that ends below its checkpointed start.
 """
 
+import errno
 import os
 from contextlib import suppress
 
@@ -269,7 +270,7 @@ class _Loader:
                 and not self._log.may_have_holes
                 and segment.read_next_offset() < following[0].base_offset
             )
-            if is_hole and not truncated and self._begins_above(following[0]):
+            if is_hole and not truncated and self._has_start(following[0]):
                 obsolete_segments = [
                     earlier for earlier in self._segments if earlier.base_offset <= segment.base_offset
                 ]
@@ -278,10 +279,12 @@ class _Loader:
                 self._log.delete_segments(following, self._now_ms)
                 return
 
-    def _begins_above(self, segment: LogSegment) -> bool:
-        """Return whether the first leader epoch begins in this segment or above it. The epochs are truncated durably
-        before segments are deleted, so the segments below were deleted."""
-        return segment.base_offset <= self._first_epoch_start < END_OF_TIME
+    def _has_start(self, segment: LogSegment) -> bool:
+        """Return whether the log starts in this segment or above it, so that the segments below were deleted: by the
+        checkpointed log start, or by the first leader epoch. The epochs are truncated durably before the files of
+        segments are removed."""
+        base_offset = segment.base_offset
+        return base_offset <= self._start_checkpoint or base_offset <= self._first_epoch_start < END_OF_TIME
 
     def _next_offset(self) -> int | None:
         """Return the log end offset, None without segments. After a clean shutdown, a last segment with a damaged end
@@ -320,14 +323,15 @@ def rebuild_producer_state(
     """Bring the producer state to `last_offset`: load the newest snapshot and replay the batches after it. Takes
     snapshots at the last two segments and at the end (UnifiedLog.rebuildProducerState).
 
-    After a clean shutdown without any snapshot, nothing is replayed: the snapshots hold the state as it is. Raises
-    CorruptRecord for a batch that cannot be read, OSError.
+    After a clean shutdown without any snapshot, nothing is replayed: the snapshots hold the state as it is. A snapshot
+    for which the disk has no room is left out: it only saves time later. Raises CorruptRecord for a batch that cannot
+    be read, OSError.
     """
     offsets_to_snapshot = [*segments.base_offsets[-2:], last_offset]
     if not state.snapshot_offsets and had_clean_shutdown:
         for offset in offsets_to_snapshot:
             state.map_end_offset = offset
-            state.take_snapshot()
+            _take_snapshot(state)
         return
     was_empty = state.is_empty and state.map_end_offset >= last_offset
     state.truncate_and_reload(log_start_offset, last_offset, now_ms)
@@ -336,10 +340,18 @@ def rebuild_producer_state(
             start = max(segment.base_offset, state.map_end_offset, log_start_offset)
             state.map_end_offset = start
             if segment.base_offset in offsets_to_snapshot:
-                state.take_snapshot()
+                _take_snapshot(state)
             _replay(state, segment, start, last_offset)
     state.map_end_offset = last_offset
-    state.take_snapshot()
+    _take_snapshot(state)
+
+
+def _take_snapshot(state: ProducerStateManager) -> None:
+    try:
+        state.take_snapshot()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
 
 
 def _replay(state: ProducerStateManager, segment: LogSegment, start: int, end: int) -> None:
