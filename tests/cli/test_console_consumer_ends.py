@@ -18,6 +18,7 @@ from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 from support.raw_client import RawClient
 
+from kafkatools import Admin, NewTopic, Producer
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.exit_status import ExitStatus
@@ -168,3 +169,23 @@ def test_a_closed_pipe_ends_it_quietly(broker: str) -> None:
     assert process.stderr.read() == b""
     assert process.wait(30) == ExitStatus.OK
     process.stderr.close()
+
+
+def test_markers_of_transactions_do_not_end_a_slice_by_time(broker: str) -> None:
+    with Admin(bootstrap_servers=broker) as admin:
+        admin.create_topics(NewTopic("committed", num_partitions=2))
+    with Producer(bootstrap_servers=broker, transactional_id="loader") as producer:
+        producer.init_transactions()
+        for number in range(6):  # each marker is newer than all records
+            producer.begin_transaction()
+            producer.send("committed", b"%d" % number, partition=0, timestamp=START + 1000 * number)
+            producer.flush()
+            (producer.abort_transaction if number == 3 else producer.commit_transaction)()
+    for level, printed in (("read_uncommitted", b"1\n2\n3\n"), ("read_committed", b"1\n2\n")):
+        times = ("--since", str(START + 1000), "--until", str(START + 4000), "--isolation-level", level)
+        ran = consume(broker, "--topic", "committed", *times)
+        assert (ran.status, ran.stdout) == (0, printed)
+    ran = consume(broker, "--topic", "committed", "--until", str(START + 4000), "--last", "2")
+    assert (ran.status, ran.stdout) == (0, b"2\n3\n")
+    ran = consume(broker, "--topic", "committed", "--until", str(START + 60_000))
+    assert (ran.status, ran.stdout) == (0, b"0\n1\n2\n3\n4\n5\n")

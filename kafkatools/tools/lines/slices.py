@@ -77,7 +77,37 @@ class SliceFinder:
     def _ends(self, place: Place, log_starts: Offsets, log_ends: Offsets) -> Offsets:
         if place.anchor is Anchor.TIME and isinstance(self._consumer, LateRecordFinder):
             return self._consumer.ends_before_times(dict.fromkeys(log_ends, place.value))
-        return self._offsets(place, log_starts, log_ends)
+        ends = self._offsets(place, log_starts, log_ends)
+        return self._first_records(ends, log_ends, place.value) if place.anchor is Anchor.TIME else ends
+
+    def _first_records(self, found: Offsets, log_ends: Offsets, time_ms: int) -> Offsets:
+        """Return the offset of the first record at or after the time that is at or behind the found offset, the log end
+        without one. A broker also finds the markers of transactions, which have the time of their commit, in front of
+        older records: those are read here up to the first newer one."""
+        consumer = self._consumer
+        result = dict(found)
+        remaining = {part for part, offset in found.items() if offset < log_ends[part]}
+        if not remaining:
+            return result
+        consumer.pause([part for part in consumer.assignment() if part not in remaining])
+        for part, offset in found.items():
+            consumer.seek(part, offset)  # also where nothing is read: a poll needs the positions of all
+        result.update({part: log_ends[part] for part in remaining})
+        ends = Ends.at(consumer, {part: log_ends[part] for part in remaining})
+        while remaining:
+            fetched = consumer.poll_columns(_POLL_MS)
+            for item in fetched:
+                rows = (row for row, timestamp in enumerate(item.columns.timestamps) if timestamp >= time_ms)
+                row = next(rows, None)
+                if row is not None and item.topic_partition in remaining:
+                    result[item.topic_partition] = min(item.columns.offsets[row], log_ends[item.topic_partition])
+                    remaining.discard(item.topic_partition)
+            remaining -= {part for part in remaining if consumer.has_read_to(part, log_ends[part])}
+            consumer.pause([part for part in consumer.assignment() if part not in remaining])
+            if remaining and not fetched:
+                ends.ensure_reachable()
+        consumer.resume(consumer.assignment())
+        return result
 
     def _offsets(self, place: Place, log_starts: Offsets, log_ends: Offsets) -> Offsets:
         if place.anchor is Anchor.TIME:
