@@ -19,7 +19,12 @@ from kafkatools.core.admin.coordinators import (
 )
 from kafkatools.core.admin.leaders import LeaderRequest, send_to_leaders
 from kafkatools.core.admin.results import by_partition, refusal
-from kafkatools.core.errors import KafkaError, TransactionalIdNotFound, UnsupportedVersion
+from kafkatools.core.errors import (
+    KafkaError,
+    TransactionalIdAuthorizationFailed,
+    TransactionalIdNotFound,
+    UnsupportedVersion,
+)
 from kafkatools.core.net.requests import BrokerRequest, BrokerResponse
 from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.core.protocol.entities import Entity, Fields
@@ -30,6 +35,7 @@ TopicPartition = tuple[str, int]
 _FIRST_LIST_WITH_DURATION = 1
 _FIRST_LIST_WITH_PATTERN = 2
 _PARTITIONS_A_REQUEST = 500
+_UNDESCRIBED = (TransactionalIdAuthorizationFailed, UnsupportedVersion)
 
 
 class TransactionListing(NamedTuple):
@@ -219,9 +225,10 @@ def abort_transaction(
 
 def force_terminate(admin: AdminClient, transactional_id: str) -> KafkaError | None:
     """Abort a transactional id's open transaction and fence its producer with InitProducerId; return the error or None.
-    An unknown id returns TransactionalIdNotFound, because InitProducerId would create it."""
+    An unknown id returns TransactionalIdNotFound, because InitProducerId would create it. A coordinator that cannot
+    say whether it knows the id is an error too, unless it is too old or the user may not describe the id."""
     description = describe_transactions(admin, [transactional_id])[transactional_id]
-    if isinstance(description, TransactionalIdNotFound):
+    if isinstance(description, KafkaError) and not isinstance(description, _UNDESCRIBED):
         return description
 
     def build(key: str, version: int) -> Fields:

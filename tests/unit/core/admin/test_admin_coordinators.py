@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import pytest
 from support.scripted_broker import ScriptedBroker
 from support.skipping_clock import SkippingClock
 from support.unit_admin import coordinator, coordinator_of_all, fast_admin
 
 from kafkatools.core import errors
-from kafkatools.core.admin import groups
+from kafkatools.core.admin import groups, transactions
 from kafkatools.core.admin.group_offsets import fetch_offsets
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -104,3 +105,22 @@ def test_loading_for_ever_ends_with_the_time_and_says_so() -> None:
         assert groups.delete_groups(client, ["ready"]) == {"ready": None}
         found = groups.delete_groups(client, ["loads"])
     assert isinstance(found["loads"], errors.CoordinatorLoadInProgress)
+
+
+@pytest.mark.parametrize(("code", "fenced"), [(0, 1), (105, 0), (14, 0), (53, 1)])
+def test_producer_is_fenced_only_if_its_id_may_exist(code: int, fenced: int) -> None:
+    described = {
+        "error_code": code, "transactional_id": "id", "transaction_state": "Empty", "transaction_timeout": 1,
+        "transaction_start_time": -1, "producer_id": 1, "producer_epoch": 0, "topics": [],
+    }  # fmt: skip
+    broker = ScriptedBroker(
+        {
+            ApiKey.FIND_COORDINATOR: coordinator_of_all,
+            ApiKey.DESCRIBE_TRANSACTIONS: lambda header, request: {"transaction_states": [described]},
+            ApiKey.INIT_PRODUCER_ID: lambda header, request: {"error_code": 0, "producer_id": 1, "producer_epoch": 1},
+        }
+    )
+    with broker.in_background(), fast_admin(broker, default_api_timeout_ms="200") as client:
+        error = transactions.force_terminate(client, "id")
+    assert broker.count(ApiKey.INIT_PRODUCER_ID) == fenced
+    assert (error is None) == bool(fenced)
