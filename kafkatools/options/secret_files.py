@@ -53,6 +53,6 @@ def _warn(path: str, secret: str) -> None:
 def _is_open(path: str) -> bool:
     try:
         status = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a null character in the path
         return False
     return stat.S_ISREG(status.st_mode) and bool(status.st_mode & stat.S_IROTH)

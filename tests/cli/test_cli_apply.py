@@ -530,6 +530,11 @@ _ACL_OF_ALICE = "[[acls]]\nprincipal = 'User:alice'\n"
             "",
         ),
         (
+            "[users.u]\nSCRAM-SHA-256 = {password-file = 'a\\u0000'}".replace("'", '"'),
+            "users.u.SCRAM-SHA-256.password-file: a file name must not have a null character",
+            "",
+        ),
+        (
             "[users.u]\nSCRAM-SHA-256 = {iterations = 1}",
             "users.u.SCRAM-SHA-256.iterations: must be from 4096 to 16384, not 1",
             "",

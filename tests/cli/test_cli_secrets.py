@@ -17,6 +17,7 @@ from support.scripted_broker import ScriptedBroker
 
 from kafkatools import EmbeddedBroker
 from kafkatools.core.protocol.api_versions import ApiKey
+from kafkatools.exit_status import ExitStatus
 
 CANARY = "Canary-7f/3+x"
 SASL = "security.protocol=SASL_PLAINTEXT\n"
@@ -232,3 +233,24 @@ def test_a_file_without_a_secret_may_be_read(echoing: str, tmp_path: pathlib.Pat
     assert (
         "every user" not in run_kt("topics", "--list", "--bootstrap-server", echoing, "--command-config", str(path)).err
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("ssl.truststore.location=/x\\u0000y", "ssl.truststore.location /x\0y: embedded null byte"),
+        ("ssl.keystore.location=/x\\u0000y", "ssl.keystore.location /x\0y: embedded null byte"),
+        (
+            "config.providers=f\nconfig.providers.f.class=FileConfigProvider\nclient.id=${f:/x\\u0000y:k}",
+            "client.id: a file name of the provider has a null character",
+        ),
+    ],
+)
+def test_a_null_character_in_a_file_name_is_a_mistake_in_the_settings(
+    tmp_path: pathlib.Path, settings: str, message: str
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.keystore.type=PEM\n{settings}\n")
+    ran = run_kt("topics", "--list", "--bootstrap-server", "127.0.0.1:9", "--command-config", str(path))
+    assert ran.status == ExitStatus.FAILED
+    assert ran.err.splitlines()[0].endswith(message)

@@ -378,7 +378,10 @@ def _credential(user: str, mechanism: str, node: Node) -> DeclaredCredential:
     elif "password-file" in keys:
         import os
 
-        path = os.path.join(os.path.dirname(node.place.file), _text(keys["password-file"]))
+        name = _text(keys["password-file"])
+        if "\0" in name:
+            raise keys["password-file"].error("a file name must not have a null character")
+        path = os.path.join(os.path.dirname(node.place.file), name)
         source = PasswordSource(None, path)
     iterations = _number(keys["iterations"], MIN_ITERATIONS, 16384) if "iterations" in keys else None
     return DeclaredCredential(user, mechanism, iterations, source, node.place)

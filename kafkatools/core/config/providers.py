@@ -168,6 +168,8 @@ def _shown(provider: _Provider, path: str | None, key: str) -> str:
 
 
 def _contents(path: str, provider: _Provider) -> str:
+    if "\0" in path:
+        raise ConfigError("a file name of the provider has a null character")
     if provider.limit is not None:
         real = os.path.realpath(path)
         allowed = [os.path.realpath(part.strip()) for part in provider.limit.split(",") if part.strip()]

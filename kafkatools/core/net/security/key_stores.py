@@ -185,6 +185,8 @@ def _contents(store: _Store) -> bytes:
             data = file.read()
     except OSError as problem:
         raise KeyStoreUnreadable(f"{store.source}: {problem.strerror or problem}") from None
+    except ValueError as problem:  # a path with a null character
+        raise KeyStoreUnreadable(f"{store.source}: {problem}") from None
     if store.type != "PEM" and b"-----BEGIN " in data[:4096]:
         raise KeyStoreUnreadable(f"{store.source}: this is a PEM file; set {store.setting}.type=PEM")
     if data.startswith(_JCEKS_MAGIC):
