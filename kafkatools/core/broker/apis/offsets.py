@@ -21,6 +21,7 @@ from kafkatools.core.broker.replicas.delayed_produce import DelayedProduce, Prod
 from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.requests import Request, Response
 from kafkatools.core.errors import (
+    CoordinatorNotAvailable,
     GroupSubscribedToTopic,
     InvalidGroupId,
     KafkaError,
@@ -69,6 +70,7 @@ def handle_offset_commit(node: GroupContext, request: Request) -> Response:
         if not entity.group_id:
             raise InvalidGroupId()
         records = committed_offsets(entity.group_id, offsets)
+        ensure_not_deleted(node, offsets)
         with pausing(None):
             status = _commit(node, entity, request.version, offsets, records)
     except KafkaError as error:
@@ -171,6 +173,17 @@ def collect_offsets(
             offsets.append(((name, index), CommittedOffset(offset, epoch, metadata, *times_ms, topic_id)))
         results.append((index, code))
     return results
+
+
+def ensure_not_deleted(node: GroupContext, offsets: Sequence[tuple[Place, CommittedOffset]]) -> None:
+    """Raise CoordinatorNotAvailable, after which the client tries again, if a topic of a commit was deleted between two
+    slices of the request. Its offsets have been deleted with it, and a topic of that name must not begin with one."""
+    if current_pause() is None:
+        return
+    for name, topic_id in {(place[0], committed.topic_id) for place, committed in offsets}:
+        topic = node.image.topics.get(name)
+        if topic is None or topic_id not in (None, topic.topic_id):
+            raise CoordinatorNotAvailable(f"Topic {name} was deleted during the request.")
 
 
 def handle_offset_fetch(node: GroupContext, request: Request) -> Response:

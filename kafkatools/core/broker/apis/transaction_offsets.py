@@ -7,7 +7,7 @@ from functools import partial
 
 from kafkatools.core.broker.apis.commit_results import TopicResults, for_all, response_topics, with_error
 from kafkatools.core.broker.apis.contexts import TransactionContext
-from kafkatools.core.broker.apis.offsets import collect_offsets
+from kafkatools.core.broker.apis.offsets import collect_offsets, ensure_not_deleted
 from kafkatools.core.broker.coordinators.groups.errors import coordinator_error_code
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset, Record, committed_offsets
 from kafkatools.core.broker.coordinators.groups.offsets import Place
@@ -99,6 +99,7 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
         if not entity.group_id:
             raise InvalidGroupId()
         records = committed_offsets(entity.group_id, offsets)
+        ensure_not_deleted(node, offsets)
         with pausing(None):
             if offsets:
                 _commit(node, request.version, entity, offsets, records, respond_later)

@@ -475,6 +475,26 @@ def test_the_high_watermark_of_the_next_leader_confirms_no_commit_that_was_lost(
     assert committed(lost) == NOT_COORDINATOR
 
 
+@pytest.mark.parametrize("interruption", range(1, 12))
+def test_a_large_commit_leaves_no_offset_of_a_topic_that_is_deleted_meanwhile(interruption: int) -> None:
+    cluster = Groups()
+    cluster.move(2)
+    pauses = 0
+
+    def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == interruption:
+            recreate(cluster)
+
+    with pausing(pause):
+        asked = cluster.commit(2, 5)
+    cluster.settle()
+    offset = cluster.nodes[2].groups.offsets.get(GROUP, ("t", 0))
+    is_committed = offset is not None and offset.topic_id == cluster.image.topics["t"].topic_id
+    assert (committed(asked), offset is None) in ((0, not is_committed), (NOT_AVAILABLE, True))
+
+
 @pytest.mark.parametrize("interruption", range(1, 6))
 def test_a_description_that_a_rebalance_interrupts_is_that_of_one_time(interruption: int) -> None:
     cluster = Groups(group_initial_rebalance_delay_ms="0")
