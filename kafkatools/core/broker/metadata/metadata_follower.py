@@ -223,11 +223,13 @@ def become(image: MetadataImage, source: MetadataImage) -> None:
     delta.changed_configs = set(image.configs) | set(source.configs)
     delta.changed_brokers = set(image.brokers) | set(source.brokers)
     quotas_version = image.client_quotas.version + source.client_quotas.version + 1
+    config_changes = image.broker_config_changes + source.broker_config_changes + 1
     for name in PARTS:
         vars(getattr(image, name)).update(vars(getattr(source, name)))
     image.client_quotas.version = quotas_version
     for name, value in vars(source).items():
         if name not in (*PARTS, "delta", "version", "_replay"):
             setattr(image, name, value)
+    image.broker_config_changes = config_changes  # another number than before: listeners read their settings again
     image.version += 1
     image.delta = delta

@@ -5,10 +5,11 @@ from typing import Any
 
 from support.raw_client import RawClient
 
-from kafkatools.core.broker.metadata.image import MetadataImage
+from kafkatools.core.broker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kafkatools.core.broker.metadata.image_records import image_records
+from kafkatools.core.broker.metadata.metadata_follower import become
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.schemas.metadata import decode_record, encode_record
+from kafkatools.core.protocol.schemas.metadata import ConfigRecord, decode_record, encode_record
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SETTINGS = {"authorizer.class.name": AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
@@ -71,3 +72,15 @@ def test_acls_quotas_and_credentials_outlive_a_restart(run_node: Callable[..., A
     after = state(run_node(SETTINGS).node.controller.image)
     for part in ("acls", "scram", "quotas", "configs", "features"):
         assert after[part] == before[part]
+
+
+def test_broker_settings_of_a_snapshot_count_as_changed() -> None:
+    """By this number listeners know that they have to read their key stores again."""
+    image, snapshot = MetadataImage(), MetadataImage()
+    for replayed, value in ((image, "old"), (snapshot, "new")):
+        name = "listener.name.ssl.ssl.keystore.location"
+        replayed.replay(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name=name, value=value))
+    before = image.broker_config_changes
+    become(image, snapshot)
+    assert image.configs[BROKER_RESOURCE, "1"] == {name: "new"}
+    assert image.broker_config_changes != before
