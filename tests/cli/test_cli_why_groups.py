@@ -380,6 +380,8 @@ def test_a_principal_without_permission(bootstrap: str) -> None:
         create_acls(admin, [Acl("GROUP", "acl", "User:alice", "READ"), Acl("TOPIC", "t-acl", "User:alice", "DESCRIBE")])
         verdict = only_cause(bootstrap, "group", "acl", "--principal", "User:alice")
         create_acls(admin, [Acl("TOPIC", "t-a", "User:alice", "READ", pattern_type="PREFIXED")])
+        elsewhere = Acl("TOPIC", "t-acl", "User:alice", "READ", "DENY", "192.0.2.1")
+        create_acls(admin, [elsewhere])
         after = only_cause(bootstrap, "group", "acl", "--principal", "User:alice")
         create_acls(admin, [Acl("TOPIC", "*", "User:alice", "READ", "DENY")])
         denied = only_cause(bootstrap, "group", "acl", "--principal", "User:alice")

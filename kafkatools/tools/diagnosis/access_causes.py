@@ -24,10 +24,12 @@ def _covers(acl: Acl, kind: str, name: str, principal: str) -> bool:
 
 
 def _permission(acls: tuple[Acl, ...], kind: str, name: str, principal: str, operation: str) -> str:
-    """Return ALLOW, DENY, or an empty text if no ACL is about it (StandardAuthorizerData: a deny wins)."""
+    """Return ALLOW, DENY, or an empty text if no ACL is about it (StandardAuthorizerData: a deny wins). Where the
+    client connects from is unknown: an ACL of a single host may allow, and denies nothing."""
     allowing = {operation, "ALL"} | (set(_IMPLY_DESCRIBE) if operation == "DESCRIBE" else set())
     matching = [acl for acl in acls if _covers(acl, kind, name, principal)]
-    if any(acl.permission == DENY and acl.operation in (operation, "ALL") for acl in matching):
+    denying = [acl for acl in matching if acl.permission == DENY and acl.host == WILDCARD]
+    if any(acl.operation in (operation, "ALL") for acl in denying):
         return DENY
     return ALLOW if any(acl.permission == ALLOW and acl.operation in allowing for acl in matching) else ""
 
