@@ -41,7 +41,7 @@ from kafkatools.core.records.columns import name_bytes
 from kafkatools.core.records.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
-    from kafkatools.core.producer.producer_record import Headers
+    from kafkatools.core.producer.producer_record import EncodableHeaders
     from kafkatools.core.records.columns import RowColumns
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Payload(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: EncodableHeaders
 
 
 class RowsSink(NamedTuple):
@@ -400,8 +400,9 @@ class ProducerBatch:
         self, size: int, max_records: int, make_builder: Callable[[int], BatchBuilder]
     ) -> deque[ProducerBatch]:
         batches: deque[ProducerBatch] = deque()
-        for record in RecordBatch(self.records()).records():
-            payload = Payload(record.timestamp, record.key, record.value, record.headers)
+        columns = RecordBatch(self.records()).columns()
+        for row, timestamp in enumerate(columns.timestamps):
+            payload = Payload(timestamp, columns.key(row), columns.value(row), columns.raw_headers(row))
             record_bytes = record_size_upper_bound(payload)
             current = batches[-1] if batches else None
             if current is None or current.record_count >= max_records or not current.builder.has_room_for(record_bytes):
@@ -454,7 +455,7 @@ def record_size_upper_bound(payload: Payload) -> int:
     return size + _headers_size(payload.headers) if payload.headers else size
 
 
-def _headers_size(headers: Headers) -> int:
+def _headers_size(headers: EncodableHeaders) -> int:
     size = _varint_size(len(headers)) - 1
     for name, value in headers:
         size += _field_size(name_bytes(name)) + _field_size(value)

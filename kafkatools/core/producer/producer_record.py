@@ -8,6 +8,7 @@ from typing import Any
 from kafkatools.core.records.columns import name_bytes
 
 Headers = Sequence[tuple[str, "bytes | None"]]
+EncodableHeaders = Sequence[tuple[str | bytes, "bytes | None"]]
 AnyHeaders = Headers | Mapping[str, "bytes | None"]
 _LAST_TIMESTAMP = (1 << 63) - 1
 

@@ -268,6 +268,18 @@ def test_a_split_keeps_records_order_futures_and_callbacks() -> None:
     ]
 
 
+def test_a_split_keeps_header_names_that_are_not_utf8() -> None:
+    batch = new_batch()
+    headers = [(b"n\xff", b"v"), (b"n", None)]
+    for _ in range(2):
+        assert batch.try_append(Payload(5, None, b"v", headers), None, 0)
+    parts = split(batch, 70)
+    assert len(parts) == 2
+    for part in parts:
+        part.close()
+        assert RecordBatch(part.records()).columns().raw_headers(0) == headers
+
+
 def test_a_split_by_size_that_would_not_help_halves_the_records() -> None:
     batch = new_batch()
     append_all(batch, [b"small", b"y" * 3000, b"after"], [])
