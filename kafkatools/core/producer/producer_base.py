@@ -188,6 +188,12 @@ class ProducerBase:
                 raise ValueError(
                     f"The partitioner generated an invalid partition number: {partition}. It should be non-negative."
                 )
+            count = cluster.partition_count(topic)
+            if count is not None and partition >= count:
+                raise ValueError(
+                    f"The partitioner generated an invalid partition number: {partition}. Topic {topic} has {count} "
+                    "partitions."
+                )
             return partition
         if key is None or self._ignore_keys:
             return UNKNOWN_PARTITION
@@ -214,11 +220,30 @@ class ProducerBase:
     ) -> Generator[int, bytearray, None]:
         """Append rows of a topic whose metadata is there, or was there at the time of `sent`."""
         cluster = self._metadata.cluster
-        if sent is None:
-            return self._append_rows(topic, rows, partition, sink, (cluster, None))
-        if cluster.partition_count(topic) is None:
+        if sent is not None and cluster.partition_count(topic) is None:
             cluster = sent.cluster
-        return self._append_rows(topic, rows, partition, sink, (cluster, sent.time_ms))
+        context = cluster, None if sent is None else sent.time_ms
+        if partition is None and self._partitioner is not None:
+            return self._append_partitioned(topic, rows, sink, context)
+        return self._append_rows(topic, rows, partition, sink, context)
+
+    def _append_partitioned(
+        self, topic: str, rows: RowColumns, sink: RowsSink, context: tuple[ClusterView, int | None]
+    ) -> Generator[int, bytearray, None]:
+        """Append rows to the partitions that the custom partitioner chooses. A row for which it raises an error fails
+        with that error: nobody else waits for it here."""
+        numbers = array("i")
+        for row, cells in enumerate(cells_of(rows)):
+            try:
+                numbers.append(self._choose_partition(topic, *cells, context[0]))
+            except Exception as error:  # noqa: BLE001 - the partitioner is code of the application
+                numbers.append(UNKNOWN_PARTITION)
+                failed = sink._replace(rows=sink.rows[row : row + 1])
+                self._fail_rows(TopicPartition(topic, UNKNOWN_PARTITION), failed, error)
+        for number, columns, row_numbers in group_rows(rows, numbers):
+            if number != UNKNOWN_PARTITION:
+                numbered = sink._replace(rows=shifted(row_numbers, sink.rows))
+                yield from self._append_to(TopicPartition(topic, number), columns, numbered, context)
 
     def _rows_of(self, topic: str, values: Sequence[object], keys: Sequence[object] | None) -> RowColumns:
         """Serialize values and keys into columns. Raises ValueError when their numbers differ."""

@@ -15,15 +15,25 @@ from support.loops import LOOPS, run_on
 
 import kafkatools
 from kafkatools import aio
-from kafkatools.errors import BufferExhausted, IllegalState, KafkaError, RecordTooLarge, SerializationError, Timeout
+from kafkatools.errors import (
+    BufferExhausted,
+    IllegalState,
+    KafkaError,
+    PartialFailure,
+    RecordTooLarge,
+    SerializationError,
+    Timeout,
+)
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[kafkatools.EmbeddedBroker]:
     with kafkatools.EmbeddedBroker() as broker:  # in a process of its own: the file descriptors here are the client's
         with kafkatools.Admin(bootstrap_servers=broker.bootstrap) as admin:
-            for topic in ("loops", "rows", "memory", "cancelled", "transactions"):
-                admin.create_topics(kafkatools.NewTopic(topic, 3 if topic in ("loops", "rows") else 1, 1))
+            for topic in ("memory", "cancelled", "transactions", "late", "flushed"):
+                admin.create_topics(kafkatools.NewTopic(topic, 1, 1))
+            for topic in ("loops", "rows", "chosen"):
+                admin.create_topics(kafkatools.NewTopic(topic, 3, 1))
         yield broker
 
 
@@ -118,6 +128,39 @@ def test_a_full_buffer_makes_sends_wait(bootstrap: str) -> None:
     most_waiting = run_on("uvloop", main)
     assert most_waiting * 500 < 40_000 + 2 * 65_536 + 10_000  # the memory, and what tasks collected for the next turn
     assert len(read(bootstrap, "memory")) == 1300
+
+
+class Moody:
+    """A partitioner that raises errors and chooses what is no partition, as the key says."""
+
+    def partition(self, topic: str, key: bytes | None, value: bytes | None, cluster: object) -> object:
+        if key == b"error":
+            raise RuntimeError("no partition today")
+        return {b"none": -3, b"beyond": 99, b"word": "x", b"part": 0.5}.get(key or b"", 1)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_record_that_the_partitioner_refuses_fails_alone(bootstrap: str) -> None:
+    keys = [b"good", b"error", b"none", b"good", b"beyond", b"word", b"part", b"good"]
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(60),
+            aio.Producer(bootstrap_servers=bootstrap, partitioner=Moody()) as producer,  # type: ignore[arg-type]
+        ):
+            sent = [await producer.send("chosen", b"value", key) for key in keys]
+            results = await asyncio.gather(*sent, return_exceptions=True)
+            kinds = [int if isinstance(result, tuple) else type(result) for result in results]
+            assert kinds == [int, RuntimeError, ValueError, int, ValueError, TypeError, TypeError, int]
+            assert all(result.partition == 1 for result in results if isinstance(result, tuple))
+            with pytest.raises(PartialFailure) as raised:
+                await (await producer.send_many("chosen", [b"value"] * len(keys), keys))
+            assert len(raised.value.errors) == 5
+            await producer.flush()
+
+    run_on("asyncio", main)
 
 
 @pytest.mark.slow
@@ -347,7 +390,7 @@ def test_a_commit_cancelled_while_its_records_wait_for_memory_is_aborted(broker:
 def test_a_flush_does_not_wait_for_records_that_are_sent_later(broker: kafkatools.EmbeddedBroker) -> None:
     async def send_until(stopped: asyncio.Event, producer: aio.Producer) -> None:
         while not stopped.is_set():
-            await producer.send("memory", b"x" * 1000)
+            await producer.send("flushed", b"x" * 1000)
 
     async def main() -> None:
         settings = {"buffer_memory": 65_536, "batch_size": 4_096, "linger_ms": 0}
@@ -373,8 +416,8 @@ def test_a_commit_whose_records_wait_for_memory_times_out(broker: kafkatools.Emb
         async with aio.Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
             await producer.init_transactions()
             await producer.begin_transaction()
-            with broker.faults.add("error", api="Produce", topic="transactions", error="NOT_LEADER_OR_FOLLOWER"):
-                rows = await producer.send_many("transactions", [b"late".ljust(900)] * 100)
+            with broker.faults.add("error", api="Produce", topic="late", error="NOT_LEADER_OR_FOLLOWER"):
+                rows = await producer.send_many("late", [b"late".ljust(900)] * 100)
                 with pytest.raises(Timeout, match="waited for memory"):
                     await producer.commit_transaction(timeout_ms=100)
             await producer.commit_transaction()
