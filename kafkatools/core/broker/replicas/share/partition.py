@@ -247,6 +247,7 @@ class SharePartition:
         InvalidRequest, InvalidRecordState and the errors of `write`."""
         steps: list[_Step] = []
         renewed_runs: list[Run] = []
+        count = 0
         for acknowledgement in acknowledgements:
             if acknowledgement.last_offset >= self.start_offset:
                 self._ensure_in_flight(acknowledgement)
@@ -254,11 +255,13 @@ class SharePartition:
                     if last < self.start_offset:
                         continue
                     for run in self._owned(member_id, max(first, self.start_offset), last):
+                        count += run.count
                         if kind == RENEW:
                             renewed_runs.append(run)
                         else:
                             steps.append(self._step(run, STATE_OF_ACKNOWLEDGEMENT[kind]))
-        if len({id(step.run) for step in steps}) != len(steps):
+        distinct_runs = {id(run): run for run in (*(step.run for step in steps), *renewed_runs)}
+        if sum(run.count for run in distinct_runs.values()) != count:  # an offset is acknowledged twice
             raise InvalidRecordState(NOT_ACQUIRED[True])
         status = self._commit(steps)
         duration_ms = self._limits.lock_duration_ms()

@@ -132,6 +132,7 @@ def test_a_member_that_goes_releases_what_it_has_and_only_that() -> None:
         (0, 14, "b", InvalidRecordState),
         (5, 9, "a", InvalidRecordState),
         (4, 6, "a", InvalidRecordState),
+        (3, 4, "a", InvalidRecordState),
     ],
 )
 def test_what_cannot_be_acknowledged_changes_nothing(
