@@ -31,16 +31,18 @@ MAX_THREADS = 4
 
 
 class _Sync(NamedTuple):
-    """A file to sync, and the partition offset that is durable afterwards."""
+    """A file to sync, and the partition offset that is durable afterwards unless the log is truncated meanwhile."""
 
     partition: Partition
     offset: int
+    truncations: int
     file: Sync
 
 
 class _Outcome(NamedTuple):
     partition: Partition
     offset: int
+    truncations: int
     error: OSError | None
 
 
@@ -88,9 +90,9 @@ class GroupCommit:
         try:
             if log.needs_full_flush:
                 log.flush(self.clock.wall_ms())
-                self._settle(_Outcome(partition, log.log_end_offset, None))
+                self._settle(_Outcome(partition, log.log_end_offset, log.truncations, None))
                 return
-            sync = _Sync(partition, log.log_end_offset, log.active_segment.log.begin_sync())
+            sync = _Sync(partition, log.log_end_offset, log.truncations, log.active_segment.log.begin_sync())
         except (KafkaStorageError, OSError) as error:
             self._fail(partition, error)
             return
@@ -118,14 +120,16 @@ class GroupCommit:
             sync.file.run()
         except OSError as sync_error:
             error = sync_error
-        return _Outcome(sync.partition, sync.offset, error)
+        return _Outcome(sync.partition, sync.offset, sync.truncations, error)
 
     def _settle(self, outcome: _Outcome) -> None:
         partition = outcome.partition
         if outcome.error is not None:
             self._fail(partition, outcome.error)
             return
-        if not partition.log.is_closed:
+        if partition.log.truncations != outcome.truncations:
+            self.note(partition)  # what was synced is gone, and the offsets may belong to other records
+        elif not partition.log.is_closed:
             partition.log.note_flushed(outcome.offset, self.clock.wall_ms())
             partition.note_durable(outcome.offset)
         self.committed(partition)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from support.faulty_files import FaultyFileSystem
+from support.manual_clock import ManualClock
 from support.replica_simulation import batch_of
 
 from kafkatools.core.broker.metadata.image import BrokerState, MetadataImage, PartitionState
+from kafkatools.core.broker.replicas.group_commit import GroupCommit
 from kafkatools.core.broker.replicas.partition import Partition, PendingIsr
 from kafkatools.core.broker.replicas.replication import replica_in_rack
 from kafkatools.core.errors import (
@@ -134,6 +136,30 @@ def test_a_leader_with_fsync_does_not_count_what_was_durable_before_a_truncation
     assert leader.high_watermark == 2
     leader.partition.note_durable(4)
     assert leader.high_watermark == 4
+
+
+def test_a_sync_that_ends_after_a_truncation_says_nothing_of_what_was_written_since() -> None:
+    leader = Leader(waits_for_disk=True)
+    partition = leader.partition
+    failures: list[Exception] = []
+    commits = GroupCommit(ManualClock(), lambda: None, lambda partition: None, failures.append)
+    commits.max_threads = 0  # syncs run when the test says so
+    for count in (1, 3):
+        leader.write(count)
+        commits.note(partition)
+        commits.turn()
+    follows = replace(leader.state, leader=2, leader_epoch=EPOCH + 1, partition_epoch=1)
+    partition.make_follower(follows, 1)
+    partition.log.truncate_to(1)
+    partition.make_leader(replace(follows, leader=1, leader_epoch=EPOCH + 2, partition_epoch=2), 1, NOW)
+    leader.write(1)
+    for broker_id in (2, 3):
+        leader.fetch(broker_id, 2)
+    commits.run_pending()
+    partition.log.files.operations.clear()  # type: ignore[attr-defined]
+    commits.turn()
+    assert (leader.high_watermark, failures) == (2, [])
+    assert "fsync 00000000000000000000.log" in partition.log.files.operations  # type: ignore[attr-defined]
 
 
 def test_who_is_out_of_sync_does_not_count() -> None:
