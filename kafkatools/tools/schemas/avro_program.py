@@ -58,7 +58,7 @@ class AvroProgram:
             at = self._append(kernel.ARRAY if kind == "array" else kernel.MAP, 0)
             self._code[at + 1] = self._write(schema["items" if kind == "array" else "values"])
             return at
-        return self._append(*(_logical(schema, kind) or _primitive(schema, kind)))
+        return self._append(*(logical_operation(schema, kind) or _primitive(schema, kind)))
 
     def _composite(self, operation: int, branches: list[Schema]) -> int:
         at = self._append(operation, len(branches), *(0 for _ in branches))
@@ -112,7 +112,7 @@ def _primitive(schema: Mapping[str, Schema], kind: str) -> tuple[int, ...]:
     return (kernel.FIXED, int(schema["size"])) if kind == "fixed" else (_PLAIN[kind],)
 
 
-def _logical(schema: Mapping[str, Schema], kind: str) -> tuple[int, ...] | None:
+def logical_operation(schema: Mapping[str, Schema], kind: str) -> tuple[int, ...] | None:
     """Return the operation of a logical type; None without one. One that does not fit its type is ignored, as Avro's
     specification demands."""
     logical = str(schema.get("logicalType", ""))

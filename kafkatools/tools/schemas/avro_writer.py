@@ -19,7 +19,7 @@ from typing import Any
 
 from kafkatools.core import json_texts
 from kafkatools.tools.lines.json_records import bytes_of_json
-from kafkatools.tools.schemas.avro_program import resolve
+from kafkatools.tools.schemas.avro_program import logical_operation, resolve
 from kafkatools.tools.schemas.avro_schema import AvroSchema, Schema, ensure_installed
 from kafkatools.tools.schemas.errors import InvalidValue, SchemaError
 from kafkatools.tools.schemas.registry import RegisteredSchema
@@ -367,29 +367,27 @@ def _write_latin1_default(schema: Mapping[str, Schema], value: object, out: byte
 
 def _logical(schema: Mapping[str, Schema], kind: str) -> Writer | None:
     """Return the writer of a logical type that is not fixed; None without one that fits the type."""
+    if logical_operation(schema, kind) is None:
+        return None
     logical = str(schema.get("logicalType", ""))
     if logical == "decimal" and kind == "bytes":
         return _decimal(schema, None)
     if logical == "date" and kind == "int":
         return _moment(_days, _PLAIN["int"], "a date such as 2026-01-31")
     name, _, unit = logical.rpartition("-")
-    digits = _UNITS.get(unit)
-    if digits is None or kind not in ("int", "long"):
-        return None
+    digits = _UNITS[unit]
     if name == "time":
         return _moment(lambda text: _time_units(text, digits), _PLAIN[kind], "a time such as 13:45:00")
-    if name in ("timestamp", "local-timestamp"):
-        has_zone = name == "timestamp"
-        example = f"a timestamp such as 2026-01-31T13:45:00{'Z' if has_zone else ''}"
-        return _moment(lambda text: _timestamp_units(text, digits, has_zone=has_zone), _PLAIN[kind], example)
-    return None
+    has_zone = name == "timestamp"
+    example = f"a timestamp such as 2026-01-31T13:45:00{'Z' if has_zone else ''}"
+    return _moment(lambda text: _timestamp_units(text, digits, has_zone=has_zone), _PLAIN[kind], example)
 
 
 def _logical_fixed(schema: Mapping[str, Schema]) -> Writer | None:
+    if logical_operation(schema, "fixed") is None:
+        return None
     logical, size = schema.get("logicalType"), int(schema["size"])
-    if logical == "decimal":
-        return _decimal(schema, size)
-    return _duration if logical == "duration" and size == 12 else None
+    return _decimal(schema, size) if logical == "decimal" else _duration
 
 
 def _moment(convert: Callable[[str], int], write_number: Writer, example: str) -> Writer:

@@ -248,6 +248,20 @@ def test_text_that_is_not_an_object_is_refused(text: bytes) -> None:
         avro(ORDER).encode(text)
 
 
+@pytest.mark.parametrize(
+    ("schema", "text", "encoded"),
+    [
+        ({"type": "bytes", "logicalType": "decimal"}, b'"ab"', b"\4ab"),
+        ({"type": "fixed", "name": "F", "size": 2, "logicalType": "duration"}, b'"ab"', b"ab"),
+        ({"type": "int", "logicalType": "time-micros"}, b"3", b"\6"),
+        ({"type": "int", "logicalType": "timestamp-millis"}, b"3", b"\6"),
+        ({"type": "string", "logicalType": "date"}, b'"ab"', b"\4ab"),
+    ],
+)
+def test_a_logical_type_that_does_not_fit_is_ignored(schema: Any, text: bytes, encoded: bytes) -> None:
+    assert avro(schema).encode(text) == encoded
+
+
 def test_a_value_that_is_nested_too_deeply_for_the_schema_is_named() -> None:
     node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
     assert avro(node).encode(b'{"next":' * 100 + b"null" + b"}" * 100) == b"\2" * 99 + b"\0"
