@@ -15,7 +15,11 @@ from collections.abc import Callable
 import pytest
 from support import streams_story
 from support.kt import Ran, run_kt
+from support.why import why
 
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.topics import delete_records
+from kafkatools.core.clock import SystemClock
 from kafkatools.exit_status import ExitStatus
 
 RECORDED = pathlib.Path(__file__).parent.parent / "golden" / "groups" / "streams_tool.json"
@@ -107,6 +111,21 @@ def test_deletion_is_looked_at_first(bootstrap: str) -> None:
     assert streams(bootstrap, "--list").out == ""
     topics = run_kt("topics", "--bootstrap-server", bootstrap, "--list").out.split()
     assert "lines" in topics and "wc-words-changelog" not in topics
+
+
+def test_kt_why_names_commands_that_take_the_group(bootstrap: str) -> None:
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        delete_records(admin, {("lines", 0): 2})
+    _, answer = why(bootstrap, "group", "wc", "--interval", "0")
+    verdict = answer["verdict"]
+    assert verdict["cause"] == "retention-passed"
+    streams_story.close_words(bootstrap)
+    for command, words in (
+        (verdict["command"], "--describe --group wc --members --verbose"),
+        (verdict["then"], "--reset-offsets --group wc --input-topic lines:0 --to-earliest --dry-run"),
+    ):
+        assert command == f"kt streams-groups --bootstrap-server {bootstrap} {words}"
+        assert run_kt(*command.split()[1:]).status == ExitStatus.OK
 
 
 @pytest.mark.parametrize(

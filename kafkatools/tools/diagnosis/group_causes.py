@@ -104,15 +104,16 @@ def keys_of(parts: Iterable[GroupPartition]) -> list[TopicPartition]:
 
 def members_command(group: GroupView) -> tuple[str, ...]:
     """Return the command that lists the members of a group with their partitions."""
-    return (_command(group), "--describe", "--group", group.group_id, "--members", "--verbose")
+    return (group_command(group), "--describe", "--group", group.group_id, "--members", "--verbose")
 
 
 def _state_command(group: GroupView) -> tuple[str, ...]:
-    return (_command(group), "--describe", "--group", group.group_id, "--state")
+    return (group_command(group), "--describe", "--group", group.group_id, "--state")
 
 
-def _command(group: GroupView) -> str:
-    return "share-groups" if group.type == SHARE else "consumer-groups"
+def group_command(group: GroupView) -> str:
+    """Return the command for groups of this type."""
+    return {SHARE: "share-groups", STREAMS: "streams-groups"}.get(group.type, "consumer-groups")
 
 
 def _is_disturbed(obs: Observations, group: GroupView, description: GroupDescription) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkatools.core.admin.groups import DEAD, EMPTY
+from kafkatools.core.admin.groups import DEAD, EMPTY, STREAMS
 from kafkatools.tools.diagnosis.findings import Finding, duration, partition_names, partition_places, places
-from kafkatools.tools.diagnosis.group_causes import has_stopped_at, keys_of, lag_text, members_command
+from kafkatools.tools.diagnosis.group_causes import group_command, has_stopped_at, keys_of, lag_text, members_command
 from kafkatools.tools.diagnosis.observations import Observations, TopicPartition, committed
 from kafkatools.tools.monitor.figures import size
 from kafkatools.tools.monitor.view import GroupPartition, GroupView
@@ -21,8 +21,9 @@ def _reset_commands(group: GroupView, keys: Iterable[TopicPartition], *target: s
     by_topic: dict[str, list[str]] = {}
     for topic, partition in sorted(keys):
         by_topic.setdefault(topic, []).append(str(partition))
-    where = [word for topic, numbers in by_topic.items() for word in ("--topic", f"{topic}:{','.join(numbers)}")]
-    reset = ("consumer-groups", "--reset-offsets", "--group", group.group_id, *where, *target, "--dry-run")
+    option = "--input-topic" if group.type == STREAMS else "--topic"
+    where = [word for topic, numbers in by_topic.items() for word in (option, f"{topic}:{','.join(numbers)}")]
+    reset = (group_command(group), "--reset-offsets", "--group", group.group_id, *where, *target, "--dry-run")
     return (reset, ()) if group.state in (EMPTY, DEAD) else (members_command(group), reset)
 
 
