@@ -15,6 +15,7 @@ from support.loops import LOOPS, run_on
 
 import kafkatools
 from kafkatools import aio
+from kafkatools.aio import record_iterators
 from kafkatools.errors import IllegalState, KafkaError, NoOffsetForPartition, SaslAuthenticationFailed
 from kafkatools.sandbox.security import SecurityOptions
 
@@ -48,6 +49,21 @@ async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+def test_read_to_end_of_a_group_has_the_records_of_the_poll_that_joined(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A poll that is long enough joins and fetches in one."""
+    monkeypatch.setattr(record_iterators.EndRecords, "_poll_ms", 10_000)
+
+    async def main() -> None:
+        async with group(bootstrap, "joining") as consumer:
+            consumer.subscribe(["numbers"])
+            seen = sorted([int(record.value) async for record in consumer.read_to_end()])
+            assert seen == list(range(RECORDS))
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("loop", LOOPS)
