@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafkatools.core.admin.groups import DEAD, EMPTY, STREAMS
+from kafkatools.core.admin.groups import DEAD, EMPTY, SHARE, STREAMS
 from kafkatools.tools.diagnosis.findings import Finding, duration, partition_names, partition_places, places
 from kafkatools.tools.diagnosis.group_causes import group_command, has_stopped_at, keys_of, lag_text, members_command
 from kafkatools.tools.diagnosis.observations import Observations, TopicPartition, committed
 from kafkatools.tools.monitor.figures import size
-from kafkatools.tools.monitor.view import GroupPartition, GroupView
+from kafkatools.tools.monitor.view import GroupPartition, GroupView, PartitionView
 
 Words = tuple[str, ...]
 
@@ -37,8 +37,8 @@ def retention_passed(obs: Observations) -> Iterator[Finding]:
         lost = []
         for part in group.partitions or ():
             found = obs.partition((part.topic, part.partition))
-            if found is not None and found.start_offset is not None and part.committed < found.start_offset:
-                lost.append((found.start_offset - part.committed, part, found.start_offset))
+            if found is not None and found.start_offset is not None and (number := _deleted(group, part, found)) > 0:
+                lost.append((number, part, found.start_offset))
         if not lost:
             continue
         _, part, start = max(lost)
@@ -50,7 +50,8 @@ def retention_passed(obs: Observations) -> Iterator[Finding]:
             f"{'was' if deleted == 1 else 'were'} deleted before group {group.group_id} consumed "
             f"{'it' if deleted == 1 else 'them'}",
             (
-                f"{part.topic}-{part.partition}: committed offset {part.committed:,}, log start offset {start:,}",
+                f"{part.topic}-{part.partition}: {'start' if group.type == SHARE else 'committed'} offset "
+                f"{part.committed:,}, log start offset {start:,}",
                 *_deletion_lines(obs, (part.topic, part.partition)),
                 lag_text(obs, group),
             ),
@@ -58,6 +59,16 @@ def retention_passed(obs: Observations) -> Iterator[Finding]:
             places(("group", group.group_id), partition_places(keys)),
             then,
         )
+
+
+def _deleted(group: GroupView, part: GroupPartition, found: PartitionView) -> int:
+    """Return how many records were deleted before a group consumed them. The start offset of a share group may be
+    before records that are acknowledged, so there it is the lag that the log is too short for."""
+    if group.type != SHARE:
+        return (found.start_offset or 0) - part.committed
+    if part.lag is None or found.end_offset is None:
+        return 0
+    return part.lag - (found.end_offset - (found.start_offset or 0))
 
 
 def _deletion_lines(obs: Observations, key: TopicPartition) -> Iterator[str]:
@@ -161,7 +172,9 @@ def retention_near(obs: Observations) -> Iterator[Finding]:
     for group in obs.view.groups:
         for part in obs.lagging(group):
             key = part.topic, part.partition
-            reason = _near_by_time(obs, group, key) or _near_by_size(obs, part) or _near_by_movement(obs, group, part)
+            reason = _near_by_size(obs, part)
+            if group.type != SHARE:  # records after its start offset may be acknowledged
+                reason = _near_by_time(obs, group, key) or reason or _near_by_movement(obs, group, part)
             if reason is not None:
                 yield Finding(
                     f"Retention may delete the next record of group {group.group_id} in {key[0]}-{key[1]} {reason[0]}",

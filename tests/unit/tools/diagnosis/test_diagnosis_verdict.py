@@ -11,9 +11,25 @@ import pytest
 from kafkatools.core.clock import SystemClock
 from kafkatools.tools.diagnosis.causes import CAUSES
 from kafkatools.tools.diagnosis.findings import Cause, Finding, Place
-from kafkatools.tools.diagnosis.observations import CLUSTER, GROUP, KINDS, PARTITION, TOPIC, Observations, Subject
+from kafkatools.tools.diagnosis.observations import (
+    CLUSTER,
+    GROUP,
+    KINDS,
+    PARTITION,
+    TOPIC,
+    NextBatch,
+    Observations,
+    Subject,
+)
 from kafkatools.tools.diagnosis.verdict import Verdict, verdicts
-from kafkatools.tools.monitor.view import BrokerView, ClusterView, PartitionView, TopicView
+from kafkatools.tools.monitor.view import (
+    BrokerView,
+    ClusterView,
+    GroupPartition,
+    GroupView,
+    PartitionView,
+    TopicView,
+)
 
 TESTS = pathlib.Path(__file__).parents[3]
 
@@ -66,6 +82,32 @@ def test_many_findings_cost_little() -> None:
     roots = cause("root", [("group", index) for index in range(number)], ("effect",))
     (verdict,) = judged(roots, cause("effect", [("group", index) for index in range(number)]))
     assert verdict.cause.id == "root" and clock.now_ms() - started_ms < 20_000
+
+
+# -- share groups --
+
+
+def shared(lag: int, timestamp: int = 0) -> Observations:
+    """A share group with start offset 0, in a log from offset 10 up to 20; its settings delete after a second."""
+    broker = BrokerView(1, "localhost", 9092, None, False, True, ())
+    part = PartitionView("jobs", 0, 1, 0, (1,), (1,), None, (), end_offset=20, start_offset=10)
+    group = GroupView("workers", "Share", "Stable", 1, 1, (GroupPartition("jobs", 0, 0, lag),))
+    view = ClusterView(0, 0, 0, None, 1, (broker,), (TopicView("jobs", None, False, (part,)),), None, (group,), ())
+    batches = {("workers", ("jobs", 0)): NextBatch(10, 11, 100, timestamp)} if timestamp else {}
+    settings = {"jobs": {"cleanup.policy": "delete", "retention.ms": "1000"}}
+    return Observations(Subject(CLUSTER), view, 900_000, batches=batches, settings=settings)
+
+
+def test_acknowledged_records_of_a_share_group_may_be_deleted() -> None:
+    """A share group stores a start offset before records that are acknowledged; its lag leaves them out."""
+    assert verdicts(shared(0)) == [] and verdicts(shared(10)) == []
+    (verdict,) = verdicts(shared(13))
+    assert verdict.finding.sentence == "3 records of jobs-0 were deleted before group workers consumed them"
+    assert verdict.finding.evidence[0] == "jobs-0: start offset 0, log start offset 10"
+
+
+def test_the_record_at_the_start_offset_of_a_share_group_may_be_acknowledged() -> None:
+    assert verdicts(shared(5, 1)) == []
 
 
 # -- partitions without a leader although all brokers are alive --
