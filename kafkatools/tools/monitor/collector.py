@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from kafkatools.core.admin.client import AdminClient, error_in
 from kafkatools.core.admin.configs import TOPIC
+from kafkatools.core.admin.groups import SHARE
 from kafkatools.core.admin.log_dirs import LogDir
 from kafkatools.core.admin.offsets import EARLIEST
 from kafkatools.core.admin.quorum import MetadataQuorum
@@ -49,6 +50,7 @@ from kafkatools.tools.monitor.view import (
     GroupPartition,
     GroupView,
     Problem,
+    TopicPartition,
     TopicView,
 )
 from kafkatools.tools.rights import Right, naming
@@ -248,7 +250,8 @@ class ClusterCollector:
         )
         unlisted = self._coordinators.unlisted_groups(self._last, first.listed_groups, responding)
         reported_views = groups.views(offsets, self._scope.takes_topic)
-        views = self._coordinators.complete([*map(self._with_lag_times, reported_views), *unlisted])
+        timed_views = [self._with_lag_times(group, offsets) for group in reported_views]
+        views = self._coordinators.complete([*timed_views, *unlisted])
         views = [with_reason(group, view.by_partition, responding) for group in views]
         return view._replace(groups=tuple(sorted(views, key=lambda group: group.group_id)))
 
@@ -292,16 +295,18 @@ class ClusterCollector:
             log_dirs = first.log_dirs.get(node.id)
             yield BrokerView(node.id, node.host, node.port, node.rack, is_fenced, is_responding, log_dirs)
 
-    def _with_lag_times(self, group: GroupView) -> GroupView:
-        """Return the group with the age of the oldest unconsumed record in each partition."""
+    def _with_lag_times(self, group: GroupView, ends: Mapping[TopicPartition, int]) -> GroupView:
+        """Return the group with the age of the oldest unconsumed record in each partition. For a share group, whose
+        start offset may be before acknowledged records, the newest records count, as many as its lag."""
         now_ms = self._admin.clock.now_ms()
         partitions = []
         for part in group.partitions or ():
             age_ms, least_ms = None, 0
             if part.lag is not None:
                 key = part.topic, part.partition
-                age_ms = 0 if part.lag == 0 else self._history.age_ms(key, part.committed, now_ms)
-                least_ms = self._history.least_age_ms(key, part.committed, now_ms) if age_ms is None else 0
+                at = max(part.committed, ends.get(key, 0) - part.lag) if group.type == SHARE else part.committed
+                age_ms = 0 if part.lag == 0 else self._history.age_ms(key, at, now_ms)
+                least_ms = self._history.least_age_ms(key, at, now_ms) if age_ms is None else 0
             partitions.append(GroupPartition(part.topic, part.partition, part.committed, part.lag, age_ms, least_ms))
         return group if group.partitions is None else group._replace(partitions=tuple(partitions))
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from support.embedded import embedded_broker
+from support.kt import run_kt
 from support.live_groups import ClassicMember, ConsumerMember, GroupClient, visit_share_group
 from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker
 
 from kafkatools import Producer
 from kafkatools.core.admin.client import AdminClient
-from kafkatools.core.admin.configs import TOPIC, ConfigChange, incremental_alter_configs
+from kafkatools.core.admin.configs import GROUP, TOPIC, ConfigChange, incremental_alter_configs
 from kafkatools.core.admin.topics import NewTopic, create_topics
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import Timeout
@@ -98,6 +99,24 @@ def test_groups_of_every_kind_are_described(bootstrap: str) -> None:
     assert found["modern"] == ("Consumer", 1)
     assert found["shared"][0] == "Share"
     assert view.problems == ()
+
+
+def test_acknowledged_records_of_a_share_group_have_no_lag_time(bootstrap: str) -> None:
+    """The start offset that the group stores stays before the records that it acknowledged last."""
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        create_topics(admin, [NewTopic("jobs", 1, 1)])
+        incremental_alter_configs(admin, {(GROUP, "workers"): [ConfigChange("share.auto.offset.reset", "earliest")]})
+    send(bootstrap, "jobs", 5)
+    words = ("--topic", "jobs", "--group", "workers", "--max-messages", "5", "--timeout-ms", "20000")
+    assert run_kt("console-share-consumer", "--bootstrap-server", bootstrap, *words).out.count("value") == 5
+    with collector(bootstrap) as collects:
+        before = collects.collect()
+        send(bootstrap, "jobs", 1)
+        after = collects.collect()
+    (was,), (now,) = ([g for g in view.groups if g.group_id == "workers"] for view in (before, after))
+    assert [(part.committed, part.lag) for part in now.partitions or ()] == [(0, 1)]
+    assert (was.lag, was.lag_ms, now.lag) == (0, 0, 1)
+    assert now.lag_ms is not None and now.lag_ms <= after.clock_ms - before.clock_ms + 5000
 
 
 def test_the_second_look_has_rates_and_events(bootstrap: str) -> None:
