@@ -106,12 +106,9 @@ def quote_name(name: str) -> str:
 
 def quote_offset(text: str) -> QuotedSql:
     """Quote each word `offset` that stands where an expression begins."""
-    import duckdb
-
-    starts = [position for position, _ in duckdb.tokenize(text)]
     quoted: list[int] = []
     previous = ""
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+    for start, end, _ in _tokens(text):
         token = text[start:end].split()[0].lower() if text[start:end].split() else ""
         word = re.match(r"[a-z_]+|.", token, re.S)
         if word is not None and word[0] == "offset" and _begins_expression(previous):
@@ -137,16 +134,29 @@ def names_of(text: str) -> frozenset[str]:
     """Return the words of a statement that may name columns, in lower case: those outside of literals and comments."""
     import duckdb
 
-    tokens = duckdb.tokenize(text)
-    ends = [*(start for start, _ in tokens[1:]), len(text)]
     others = (duckdb.token_type.string_const, duckdb.token_type.comment)
-    parts = (text[start:end] for (start, kind), end in zip(tokens, ends, strict=True) if kind not in others)
-    return words_of(" ".join(parts))
+    return words_of(" ".join(text[start:end] for start, end, kind in _tokens(text) if kind not in others))
+
+
+def _tokens(text: str) -> list[tuple[int, int, duckdb.token_type]]:
+    """Return DuckDB's tokens of a statement: the positions in `text` where a token and the next one begin, and the
+    kind. The blanks behind a token belong to it."""
+    import duckdb
+
+    encoded = text.encode()
+    tokens = [(_position(encoded, at), kind) for at, kind in duckdb.tokenize(text)]
+    ends = [*(start for start, _ in tokens[1:]), len(text)]
+    return [(start, end, kind) for (start, kind), end in zip(tokens, ends, strict=True)]
+
+
+def _position(encoded: bytes, at: int) -> int:
+    """Convert DuckDB's position in a statement, which counts the bytes of its UTF-8, to one in its text."""
+    return len(encoded[:at].decode(errors="ignore"))
 
 
 def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None), shift: int = 0) -> str:
     """Return DuckDB's error as one line: what is wrong, and line and column in the user's text, which is the `part` of
-    the original statement. `shift`: length of a text that the executed statement has before this one."""
+    the original statement. `shift`: size in bytes of a text that the executed statement has before this one."""
     prefix, _, detail = str(error).partition(": ")
     try:
         values = json.loads(detail if detail.startswith("{") else str(error))
@@ -159,7 +169,8 @@ def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None), 
         return message
     whole = sql_without_quotes(sql)
     first, stop, _ = part.indices(len(whole))
-    text, position = whole[first:stop].rstrip(), sql.original_position(int(values["position"]) - shift) - first
+    place = _position(sql.text.encode(), int(values["position"]) - shift)
+    text, position = whole[first:stop].rstrip(), sql.original_position(place) - first
     if position >= len(text):
         return "the SQL ends too early" if values["exception_type"] == "Parser" else message
     line = text.count("\n", 0, position) + 1

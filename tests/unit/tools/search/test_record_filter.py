@@ -19,7 +19,7 @@ from kafkatools.core.records.builder import BatchBuilder  # noqa: E402
 from kafkatools.core.records.columns import RecordColumns  # noqa: E402
 from kafkatools.tools.arrow.columns import new_column  # noqa: E402
 from kafkatools.tools.search.record_filter import RecordFilter  # noqa: E402
-from kafkatools.tools.search.sql import SqlError, quote_offset, sql_without_quotes  # noqa: E402
+from kafkatools.tools.search.sql import SqlError, names_of, quote_offset, sql_without_quotes  # noqa: E402
 
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 FIRST_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
@@ -97,6 +97,7 @@ def test_no_records_give_an_empty_mask() -> None:
         ("value->>'user' = 'a' and", "the SQL ends too early"),
         ("fetched is null", 'Referenced column "fetched" not found'),
         ("timestamp > 'yesterday'", "invalid timestamp field format"),
+        ("key = 'Müller €' or offset = 1 or fetched is null", "column 35: Referenced column"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_place(condition: str, message: str) -> None:
@@ -125,6 +126,8 @@ def test_a_cast_that_fails_on_a_record_is_an_error_of_the_record() -> None:
         ('select "offset", offset_of, offset from t offset 1', 'select "offset", offset_of, "offset" from t offset 1'),
         ("select OFFSET+1 from t where offset>1 or not offset<3",
          'select "OFFSET"+1 from t where "offset">1 or not "offset"<3'),
+        ("select 'Müller €', offset /* ü */ from t where 'ä' = name and offset > 1 offset 2",
+         "select 'Müller €', \"offset\" /* ü */ from t where 'ä' = name and \"offset\" > 1 offset 2"),
     ],
 )  # fmt: skip
 def test_offset_is_a_column_where_an_expression_begins(text: str, quoted: str) -> None:
@@ -132,6 +135,12 @@ def test_offset_is_a_column_where_an_expression_begins(text: str, quoted: str) -
     assert found.text == quoted
     assert sql_without_quotes(found) == text
     assert [found.original_position(found.text.index(word)) for word in ("from",)] == [text.index("from")]
+
+
+def test_names_behind_text_outside_of_ascii() -> None:
+    statement = "SELECT offset FROM t WHERE value->>'n' = 'Müller €' /* größe */ AND key_bytes IS NOT NULL"
+    assert {"offset", "value", "key_bytes"} <= names_of(statement)
+    assert not {"müller", "größe", "n"} & names_of(statement)
 
 
 @pytest.mark.parametrize("rows", [[b"ab", None, b""], [b"zo", "ë".encode(), None], [b"\xc3", b"\xab", None]])
