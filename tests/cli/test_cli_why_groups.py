@@ -19,6 +19,7 @@ from kafkatools import Producer
 from kafkatools.core.admin.acls import Acl, create_acls
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.quotas import alter_client_quotas
+from kafkatools.core.admin.share_groups import alter_share_group_offsets
 from kafkatools.core.admin.topics import delete_records
 from kafkatools.core.clock import SystemClock
 from kafkatools.core.group.metadata import ConsumerGroupMetadata
@@ -105,6 +106,17 @@ def test_no_members(bootstrap: str) -> None:
         "Lag 3; whether it grows is unknown"
     )
     assert verdict["command"] == f"kt consumer-groups --bootstrap-server {bootstrap} --describe --group empty --state"
+
+
+def test_the_topics_of_a_share_group_without_members_are_examined(bootstrap: str) -> None:
+    make_topic(bootstrap, "t-shared")
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        assert not alter_share_group_offsets(admin, "shared", {("t-shared", 0): 0}).errors
+        delete_records(admin, {("t-shared", 0): 4})
+    verdict = only_cause(bootstrap, "group", "shared")
+    assert verdict["cause"] == "group-no-members"
+    assert "4 records of t-shared-0 were deleted before group shared consumed them" in verdict["evidence"][-1]
+    assert verdict["command"] == f"kt share-groups --bootstrap-server {bootstrap} --describe --group shared --state"
 
 
 def test_members_without_partitions(bootstrap: str) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import fetch_offsets
-from kafkatools.core.admin.groups import STREAMS, describe_groups, describe_share_groups, list_groups
+from kafkatools.core.admin.groups import SHARE, STREAMS, describe_groups, describe_share_groups, list_groups
+from kafkatools.core.admin.share_groups import list_share_group_offsets
 from kafkatools.core.admin.topics import describe_topics, list_topics
 from kafkatools.core.admin.transactions import describe_transactions, list_transactions
 from kafkatools.core.errors import (
@@ -79,8 +80,11 @@ class Subjects:
             self._report(f"group {name}: {description.error}")
         if isinstance(description.error, RetriableError):
             return ()  # its coordinator did not respond in time: a further request would wait as long
-        offsets = fetch_offsets(self._admin, [name], timeout_ms=self._timeout_ms)[name]
-        keys = {topic for topic, _ in offsets.offsets}
+        if description.type == SHARE:
+            keys = {topic for topic, _ in list_share_group_offsets(self._admin, [name], self._timeout_ms)[name].offsets}
+        else:
+            offsets = fetch_offsets(self._admin, [name], timeout_ms=self._timeout_ms)[name]
+            keys = {topic for topic, _ in offsets.offsets}
         keys |= {topic for member in description.members for topic, _ in member.assignment}
         return tuple(sorted(keys))
 
