@@ -11,6 +11,7 @@ import asyncio
 from contextvars import ContextVar
 
 from kafkatools.core.consumer.network import Steps
+from kafkatools.core.consumer.single_thread import IN_LISTENER
 from kafkatools.core.errors import IllegalState, KafkaError
 
 _running: ContextVar[Rebalance | None] = ContextVar("kafkatools_rebalance", default=None)
@@ -28,7 +29,7 @@ class Rebalance:
     def ensure_outside_listener(self) -> None:
         """Raise IllegalState in the listener's coroutine, and in tasks that it has started."""
         if _running.get() is self and not self.is_over:
-            raise IllegalState("poll, unsubscribe and close cannot be called in a callback of a rebalance listener")
+            raise IllegalState(IN_LISTENER)
 
     def resume(self) -> Steps[None]:
         """Continue until the end; waits for a listener's task. May be closed while it waits, and called again."""

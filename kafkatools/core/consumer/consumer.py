@@ -24,7 +24,7 @@ from kafkatools.core.consumer.offset_fetcher import OffsetAndTimestamp
 from kafkatools.core.consumer.offset_listing import target_times
 from kafkatools.core.consumer.poison import AnyDeserializer, PoisonPolicy
 from kafkatools.core.consumer.record_iterator import RecordLoops
-from kafkatools.core.consumer.single_thread import TWO_THREADS, one_at_a_time
+from kafkatools.core.consumer.single_thread import IN_LISTENER, TWO_THREADS, one_at_a_time
 from kafkatools.core.consumer.subscription import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -123,7 +123,9 @@ class Consumer(ConsumerBase, RecordLoops):
 
     @one_at_a_time
     def unsubscribe(self) -> None:
-        """Leave the group and drop all partitions, manually assigned ones too."""
+        """Leave the group and drop all partitions, manually assigned ones too. Raises IllegalState in a callback of the
+        rebalance listener."""
+        self._ensure_outside_listener()
         self._client.run(self._unsubscribe())
 
     # --- positions
@@ -168,19 +170,24 @@ class Consumer(ConsumerBase, RecordLoops):
         Raises RecordDeserializationError for a record that cannot be deserialized, once the records before it were
         returned, with the position at that record. Raises WakeupError after `wakeup`; KafkaError caused by a rebalance
         listener; ConnectionFailed and the like while no bootstrap server was ever reached; and errors that a retry
-        cannot cure. Raises TypeError when `timeout_ms` is not an int.
+        cannot cure. Raises TypeError when `timeout_ms` is not an int, IllegalState in a callback of the rebalance
+        listener.
         """
+        self._ensure_outside_listener()
         self.give_back()
         return self._client.run(self._poll_records(timeout_ms))
 
     @one_at_a_time
     def poll_further(self, timeout_ms: int) -> ConsumerRecords:
         """Poll, leaving the position after records that an iterator holds, which `poll` would return again."""
+        self._ensure_outside_listener()
         return self._client.run(self._poll_records(timeout_ms))
 
     @one_at_a_time
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
-        """Return all buffered records as columns; wait up to `timeout_ms` for the first. Ignores max.poll.records."""
+        """Return all buffered records as columns; wait up to `timeout_ms` for the first. Ignores max.poll.records.
+        Raises IllegalState in a callback of the rebalance listener."""
+        self._ensure_outside_listener()
         self.give_back()
         return self._client.run(self._poll_columns(timeout_ms))
 
@@ -233,7 +240,7 @@ class Consumer(ConsumerBase, RecordLoops):
         """Leave the group within `timeout_ms` (default: 30 s), then end the fetch sessions and close the connections.
         With enable.auto.commit, commits before leaving. A second call does nothing. Raises, after closing, the error of
         a commit callback, and KafkaError caused by a rebalance listener; ValueError if negative; IllegalState during
-        another thread's call.
+        another thread's call, and in a callback of the rebalance listener during `poll`.
 
         `leave_group` (KIP-1092): True removes a member with group.instance.id from the group too. False leaves one
         without it to the session time-out, so that a quick restart causes no rebalance. None leaves only without it.
@@ -253,6 +260,17 @@ class Consumer(ConsumerBase, RecordLoops):
         if self._is_closing:
             self._call_lock.release()
             return False
+        if self._is_in_listener:
+            self._call_lock.release()
+            raise IllegalState(IN_LISTENER)
         self._is_closing = True
         self.give_back()
         return True
+
+    @property
+    def _is_in_listener(self) -> bool:
+        return self._group is not None and self._group.is_in_listener
+
+    def _ensure_outside_listener(self) -> None:
+        if self._is_in_listener:
+            raise IllegalState(IN_LISTENER)

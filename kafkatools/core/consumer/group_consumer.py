@@ -171,6 +171,11 @@ class GroupConsumer:
         assignors = [assignor_for_name(name) for name in self._config.partition_assignment_strategy]
         return ClassicRebalance(ClassicMembership(self._config, self._lookup, self._heartbeat), parts, assignors)
 
+    @property
+    def is_in_listener(self) -> bool:
+        """Return whether a callback of the rebalance listener runs now."""
+        return self._listener.is_calling
+
     def unsubscribe(self) -> Steps[None]:
         """Leave the group, if joined, and drop the subscription and all partitions. Raises KafkaError with the
         listener's exception as its cause."""

@@ -147,6 +147,8 @@ class ListenerCalls:
         self._subscription = subscription
         self._metrics = metrics
         self._error: BaseException | None = None
+        self.is_calling = False
+        """Whether a callback runs now; not while a coroutine function of it is waited for."""
 
     def notify_revoked(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Call on_partitions_revoked with the sorted partitions."""
@@ -169,13 +171,22 @@ class ListenerCalls:
         partitions: Iterable[TopicPartition],
     ) -> Steps[None]:
         try:
-            outcome = method(sorted(partitions))
+            outcome = self._called(method, sorted(partitions))
             if isinstance(outcome, Awaitable):
                 yield outcome
         except WakeupError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever the application raises goes back to it, after the rebalance
             self._error = self._error or error
+
+    def _called(
+        self, method: Callable[[Sequence[TopicPartition]], Awaitable[None] | None], partitions: list[TopicPartition]
+    ) -> Awaitable[None] | None:
+        self.is_calling = True
+        try:
+            return method(partitions)
+        finally:
+            self.is_calling = False
 
     def raise_error(self) -> None:
         """Raise the listener's stored exception as the cause of a KafkaError and forget it; do nothing without one."""

@@ -13,6 +13,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 TWO_THREADS = "The consumer is not safe for use by several threads: another one is in a call now"
+IN_LISTENER = "poll, unsubscribe and close cannot be called in a callback of a rebalance listener"
 CLOSED = "This consumer has already been closed."
 
 

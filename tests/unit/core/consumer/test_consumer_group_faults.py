@@ -32,6 +32,7 @@ from kafkatools.core.errors import (
     DecodeError,
     FencedInstanceId,
     GroupMaxSizeReached,
+    IllegalState,
     InvalidSessionTimeout,
     InvalidTopic,
     KafkaError,
@@ -301,6 +302,21 @@ def test_a_listener_that_raises_is_heard_after_the_rebalance(broker: str, client
             settle([consumer], 1)
         assert isinstance(raised.value.__cause__, ZeroDivisionError)
         assert consumer.assignment() == [(topic, 0)]
+        assert offsets(consumer, 2) == [0, 1]
+
+
+@pytest.mark.parametrize("call", ["poll", "poll_columns", "unsubscribe", "close"])
+def test_a_listener_cannot_wait_for_its_own_rebalance(broker: str, client: RawClient, group: str, call: str) -> None:
+    class Waits(RebalanceListener):
+        def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            getattr(consumer, call)(*[0] * call.startswith("poll"))
+
+    topic = topic_of(client, 2)
+    with member(broker, group) as consumer:
+        consumer.subscribe([topic], Waits())
+        with pytest.raises(KafkaError, match="User rebalance callback throws an error") as raised:
+            settle([consumer], 1)
+        assert isinstance(raised.value.__cause__, IllegalState)
         assert offsets(consumer, 2) == [0, 1]
 
 
