@@ -222,6 +222,12 @@ class FaultyFileSystem(MemoryFileSystem):
             inode.data = bytearray(synced)
         self._names = dict(self._synced_names)
 
+    def lose_names(self, prefix: str) -> None:
+        """Let the removals and renames of the files that begin with `prefix` survive a crash, and no others, as a disk
+        might that writes them in any order."""
+        for path in [path for path in self._synced_names if path.startswith(prefix) and path not in self._names]:
+            del self._synced_names[path]
+
     # the file system
 
     def open(self, path: str, *, create: bool = False) -> FaultyLogFile:

@@ -8,6 +8,7 @@ copy. Only one thread at a time may use a file. A fake that forgets unsynced dat
 """
 
 import contextlib
+import errno
 import os
 from typing import NamedTuple, Protocol
 
@@ -121,6 +122,11 @@ def with_filename(error: OSError, path: str) -> OSError:
     if error.filename is None:
         error.filename = path
     return error
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Return whether a write failed because the disk, or the quota of the user, has no room."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_atomically(files: FileSystem, path: str, data: Buffer) -> None:

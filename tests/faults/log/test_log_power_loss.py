@@ -1,13 +1,14 @@
 """What survives a loss of power, a kill, a full disk, cut files: always a prefix of the log, never a wrong record."""
 
 import errno
+import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
-from support.faulty_files import Fault, FaultyFileSystem, InjectedCrash
+from support.faulty_files import Fault, FaultyFileSystem, FaultyLogFile, InjectedCrash
 from support.log_batches import NOW_MS, make_batch, split_batches
 
 from kafkatools.core.errors import KafkaError, KafkaStorageError
@@ -346,6 +347,53 @@ def test_a_deleted_segment_that_comes_back_alone_takes_no_records_along() -> Non
     recovered = open_log(files)
     assert (recovered.log_start_offset, recovered.log_end_offset) == (third, 14)
     assert [value(number) in data for number, data in zip(range(third, 14), records(recovered), strict=True)]
+
+
+class DiskWithoutRoom(FaultyFileSystem):
+    """A disk on which the files that `full_for` accepts cannot be created or replaced."""
+
+    full_for: Callable[[str], bool] = staticmethod(lambda path: False)
+
+    def open(self, path: str, *, create: bool = False) -> FaultyLogFile:
+        if create and self.full_for(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return super().open(path, create=create)
+
+
+@pytest.mark.parametrize("is_by_request", [True, False])
+def test_deleted_segments_do_not_come_back_in_part_when_the_epochs_found_no_room(is_by_request: bool) -> None:
+    files = DiskWithoutRoom()
+    log = open_log(files, clean=True)
+    for number in range(14):
+        append(log, number)
+    log.flush()
+    first, second, third = log.segments.base_offsets[:3]
+    log.update_high_watermark(log.log_end_offset)
+    files.full_for = lambda path: "leader-epoch-checkpoint" in path
+    if is_by_request:
+        assert log.increment_log_start_offset(third)
+    else:
+        segments = log.segments.range(third, log.log_end_offset)
+        log.config = replace(CONFIG, retention_bytes=sum(segment.size_bytes for segment in segments))
+    assert log.delete_retention_segments(NOW_MS) == 2
+    files.lose_names(f"{DIRECTORY}/{second:020d}")
+    files.crash()
+    files.full_for = lambda path: False
+    recovered = open_log(files)
+    assert recovered.log_end_offset == 14
+    assert [
+        value(number) in data for number, data in zip(range(third, 14), records(recovered)[-14 + third :], strict=True)
+    ]
+
+
+def test_a_log_is_recovered_on_a_disk_without_room_for_a_snapshot() -> None:
+    files = DiskWithoutRoom()
+    log = open_log(files, clean=True)
+    append(log, 0)
+    log.flush()
+    files.crash()
+    files.full_for = lambda path: path.endswith(".snapshot")
+    assert_is_prefix(open_log(files), 1)
 
 
 def test_a_lost_index_behind_lost_records_ends_the_log_before_them() -> None:

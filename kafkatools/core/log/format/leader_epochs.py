@@ -6,10 +6,9 @@ synced only with the log, before the recovery point passes it. Until then the ba
 that becomes the leader of a thousand partitions does not wait for the disk.
 """
 
-import errno
 from typing import NamedTuple
 
-from kafkatools.core.log.files import FileSystem, replace_content, write_atomically
+from kafkatools.core.log.files import FileSystem, is_disk_full, replace_content, write_atomically
 from kafkatools.core.log.format.checkpoints import format_checkpoint, read_checkpoint
 
 UNDEFINED_EPOCH = -1
@@ -144,7 +143,7 @@ class LeaderEpochCache:
         try:
             self._replace(updated)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not is_disk_full(error):
                 raise
             self.entries = updated
 

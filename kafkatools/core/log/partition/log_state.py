@@ -12,7 +12,7 @@ from typing import TypeVar
 from kafkatools.core.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from kafkatools.core.log.cleaner.log_to_clean import LogToClean
 from kafkatools.core.log.delayed_tasks import DelayedTasks
-from kafkatools.core.log.files import FileSystem
+from kafkatools.core.log.files import FileSystem, is_disk_full
 from kafkatools.core.log.format.checkpoints import read_partition_metadata
 from kafkatools.core.log.format.filenames import (
     DELETED_SUFFIX,
@@ -30,7 +30,6 @@ from kafkatools.core.log.producers.append import CompletedTransaction, ProducerA
 from kafkatools.core.log.producers.state import ProducerStateManager
 from kafkatools.core.log.producers.transaction_verification import Attempts
 
-FAILED_SYNC = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 _Result = TypeVar("_Result")
 
 
@@ -222,7 +221,7 @@ class LogState:
             try:
                 segment.flush(with_indexes=segment is not self.segments.active)
             except OSError as error:
-                if error.errno in FAILED_SYNC:
+                if error.errno == errno.EIO or is_disk_full(error):
                     raise self.go_offline(error) from error
                 raise  # the file could not be opened
         if has_new_names or any(segment.base_offset >= self.recovery_point for segment in segments):

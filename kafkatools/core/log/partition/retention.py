@@ -44,13 +44,18 @@ def _delete_while(log: LogState, now_ms: int, is_due: _Due) -> int:
 
 
 def _delete(log: LogState, segments: Sequence[LogSegment], now_ms: int) -> None:
-    """Delete the oldest segments and raise the log start offset to the first one left, also after an error halfway."""
+    """Delete the oldest segments and raise the log start offset to the first one left, also after an error halfway.
+
+    On a full disk the leader epochs are not truncated durably. Then the directory is synced: else a power loss may undo
+    the deletion of an earlier segment only, and recovery would take the gap behind it for lost records."""
     try:
         log.delete_segments(segments, now_ms)
     finally:
         first = log.segments.first.base_offset
         if segments and first > log.log_start_offset:
             log.increment_log_start_offset(first)
+        if segments and log.epochs.needs_sync:
+            log.files.fsync_directory(log.directory)
 
 
 def _is_below_log_start(log: LogState) -> _Due:

@@ -6,12 +6,11 @@ together with everything after it. Segments that came back after their deletion 
 log that ends below its checkpointed start.
 """
 
-import errno
 import os
 from contextlib import suppress
 
 from kafkatools.core.errors import CorruptIndex, CorruptRecord, KafkaStorageError, LogOffsetOverflow
-from kafkatools.core.log.files import DirectoryEntry
+from kafkatools.core.log.files import DirectoryEntry, is_disk_full
 from kafkatools.core.log.format.batch_headers import walk_batches, walk_headers
 from kafkatools.core.log.format.filenames import (
     CLEANED_SUFFIX,
@@ -113,8 +112,8 @@ class _Loader:
 
     def _lacks_epochs(self) -> bool:
         """Return whether records at or above the log start offset lie before the first leader epoch, although their
-        batches have an epoch. The epochs are truncated durably before segments are deleted and before the log start
-        offset is checkpointed. So a power loss may bring records back without their epochs."""
+        batches have an epoch. The epochs are truncated durably before the log start offset is checkpointed and the
+        files of segments are removed. So a power loss may bring records back without their epochs."""
         start, entries = self._log.log_start_offset, self._log.epochs.entries
         first_epoch_start = entries[0].start_offset if entries else END_OF_TIME
         if first_epoch_start <= start:
@@ -222,7 +221,8 @@ class _Loader:
 
     def _recover_segment(self, segment: LogSegment) -> int:
         """Rebuild a segment's indexes and cut its damage off. Return the number of bytes cut off. The producer state is
-        built from the log before the segment, and saved as a snapshot after it for the next segment."""
+        built from the log before the segment. If the disk has room, it is saved as a snapshot after it for the next
+        segment."""
         log = self._log
         state = ProducerStateManager(
             self._files, self._directory, log.topic_partition, log.config.producer_id_expiration_ms
@@ -235,7 +235,7 @@ class _Loader:
             truncated = segment.recover(state, log.epochs, may_have_holes=log.may_have_holes)
         except LogOffsetOverflow:
             raise _Overflow(segment) from None
-        state.take_snapshot()
+        _take_snapshot(state)
         return truncated
 
     # recovery
@@ -281,8 +281,8 @@ class _Loader:
 
     def _has_start(self, segment: LogSegment) -> bool:
         """Return whether the log starts in this segment or above it, so that the segments below were deleted: by the
-        checkpointed log start, or by the first leader epoch. The epochs are truncated durably before the files of
-        segments are removed."""
+        checkpointed log start, or by the first leader epoch. Retention truncates the epochs durably. On a full disk
+        it syncs the directory instead, so that none of the deleted segments comes back."""
         base_offset = segment.base_offset
         return base_offset <= self._start_checkpoint or base_offset <= self._first_epoch_start < END_OF_TIME
 
@@ -350,7 +350,7 @@ def _take_snapshot(state: ProducerStateManager) -> None:
     try:
         state.take_snapshot()
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_disk_full(error):
             raise
 
 
