@@ -30,3 +30,6 @@ def run(steps: Generator[Wait, Answer, Result], wait: Callable[[Wait], Answer]) 
     except StopIteration as end:
         result: Result = end.value
         return result
+    finally:
+        # After Ctrl-C between two steps the traceback would keep them, and the memory that they hold, alive.
+        steps.close()

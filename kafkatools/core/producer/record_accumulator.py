@@ -104,7 +104,6 @@ class RecordAccumulator:
         self._transactional = as_transactional(transactions)
         self._lock = threading.Lock()
         self._topics: dict[str, TopicInfo] = {}
-        self._appends_in_progress = 0
         self._flushes_in_progress = 0
         self._is_closed = False
         self._muted: set[TopicPartition] = set()
@@ -177,8 +176,6 @@ class RecordAccumulator:
 
     def append_steps(self, target: TopicPartition, append: Append, cluster: ClusterView) -> AppendSteps:
         """Append records; a step waits for the memory of a new batch. Raises as `append`."""
-        with self._lock:
-            self._appends_in_progress += 1
         buffer: bytearray | None = None
         try:
             while True:
@@ -193,8 +190,6 @@ class RecordAccumulator:
         finally:
             if buffer is not None:
                 self.pool.deallocate(buffer)
-            with self._lock:
-                self._appends_in_progress -= 1
 
     def _join_locked(
         self, topic: TopicInfo, target: TopicPartition, append: Append, buffer: bytearray | None, cluster: ClusterView
@@ -556,14 +551,10 @@ class RecordAccumulator:
         return bool(self._incomplete)
 
     def abort_incomplete(self, error: Exception) -> None:
-        """Fail every batch, queued or in flight, and clear the queues. Waits for appends in progress, so that none is
-        missed."""
-        while True:
-            self._abort_batches(error)
-            with self._lock:
-                if self._appends_in_progress == 0:
-                    break
-            self._clock.sleep_ms(1)
+        """Refuse further appends, fail every batch, queued or in flight, and clear the queues. None is missed, because
+        an append adds its batch under the lock and only to an open accumulator. Kafka's producer waits for appends in
+        progress; one that Ctrl-C has broken off would be waited for without end."""
+        self.close()
         self._abort_batches(error)
         with self._lock:
             self._topics.clear()

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout
 from kafkatools.core.producer._collect_kernel import OpenRows, RowFuture
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
 
 _first_wait = threading.Lock()
 """Held while a thread makes the condition of the records for whose results it waits; most have none."""
@@ -177,15 +177,18 @@ class SendQueue(OpenRows):
         self._owner: int | None = None  # the thread that holds the lock
         self._late: list[tuple[QueuedRecords, RowsRun]] = []
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the lock, and complete afterwards the records that failed meanwhile."""
+    def _locked(self, call: Callable[[], Result]) -> Result:
+        """Return the result of a call that holds the lock, and complete afterwards the records that failed meanwhile.
+
+        A generator as context manager would keep the lock after Ctrl-C between its `yield` and the block, for as long
+        as the traceback lives, and `close` would wait for ever.
+        """
         late: list[tuple[QueuedRecords, RowsRun]] = []
         try:
             with self.lock:
                 self._owner = threading.get_ident()
                 try:
-                    yield
+                    return call()
                 finally:
                     self._owner = None
                     late, self._late = self._late, []
@@ -203,13 +206,13 @@ class SendQueue(OpenRows):
     def collect(self, now_ms: int) -> int | None:
         """Append all records to batches, as far as there is memory; return the ms until an append that waits for memory
         fails, None when none waits. The sender calls it in each turn."""
-        if not self._outbox:
-            return None
-        with self._locked():
-            self._outbox.append_all(now_ms)
-            if self._waiting:
-                self._has_progressed.notify_all()
-            return self._outbox.delay_ms(now_ms)
+        return self._locked(lambda: self._collect_locked(now_ms)) if self._outbox else None
+
+    def _collect_locked(self, now_ms: int) -> int | None:
+        self._outbox.append_all(now_ms)
+        if self._waiting:
+            self._has_progressed.notify_all()
+        return self._outbox.delay_ms(now_ms)
 
     def begin(
         self, topic: str, partition: int | None, payload: Payload, callback: Callback | None, cluster: ClusterView
@@ -218,40 +221,52 @@ class SendQueue(OpenRows):
         append does, which fails after max.block.ms. `cluster`: metadata that has the topic. Raises IllegalState after
         `close`."""
         size_bytes = len(payload.key or b"") + len(payload.value or b"")
-        with self._locked():
-            records = self._outbox.outgoing(topic, partition)
-            if records is not None and records.room_bytes <= size_bytes:
-                records = None  # else the room would be used up, and the next record comes here again
-            while records is None:
-                self._outbox.append_topic(topic, self._clock.now_ms())
-                self._await_memory_locked()
-                if self.is_closed:
-                    raise IllegalState("Cannot perform operation after producer has been closed")
-                if topic not in self.collected:  # another thread may have begun one during the wait
-                    opened = QueuedRecords(topic, partition, self._room_bytes, self._complete)
-                    self._outbox.open(opened, self._clock.now_ms(), cluster)
-                records = self._outbox.outgoing(topic, partition)
+
+        def add() -> QueuedFuture:
+            records = self._records_locked(topic, partition, size_bytes, cluster)
             row = records.add(payload.key, payload.value, payload.timestamp)
             if callback is not None:
                 records.callbacks[row] = callback
             return QueuedFuture(records, row)
 
+        return self._locked(add)
+
+    def _records_locked(
+        self, topic: str, partition: int | None, size_bytes: int, cluster: ClusterView
+    ) -> QueuedRecords:
+        records = self._outbox.outgoing(topic, partition)
+        if records is not None and records.room_bytes <= size_bytes:
+            records = None  # else the room would be used up, and the next record comes here again
+        while records is None:
+            self._outbox.append_topic(topic, self._clock.now_ms())
+            self._await_memory_locked()
+            if self.is_closed:
+                raise IllegalState("Cannot perform operation after producer has been closed")
+            if topic not in self.collected:  # another thread may have begun one during the wait
+                opened = QueuedRecords(topic, partition, self._room_bytes, self._complete)
+                self._outbox.open(opened, self._clock.now_ms(), cluster)
+            records = self._outbox.outgoing(topic, partition)
+        return records
+
     def end(self, topic: str) -> None:
         """Append the records of a topic, waiting for memory as `begin`."""
         if self._outbox:
-            with self._locked():
-                self._outbox.append_topic(topic, self._clock.now_ms())
-                self._await_memory_locked()
+            self._locked(lambda: self._end_locked(topic))
+
+    def _end_locked(self, topic: str) -> None:
+        self._outbox.append_topic(topic, self._clock.now_ms())
+        self._await_memory_locked()
 
     def empty(self, limit_ms: int | None = None) -> None:
         """Append the records that are there to batches, waiting at most `limit_ms` for memory (None: as long as
         max.block.ms lets appends wait). Records that other threads add meanwhile are not waited for."""
-        if not self._outbox:
-            return
-        with self._locked():
-            self._outbox.append_all(self._clock.now_ms())
-            begun = self._outbox.begun
-            self._await_progress_locked(lambda: self._outbox.ended < begun, limit_ms)
+        if self._outbox:
+            self._locked(lambda: self._empty_locked(limit_ms))
+
+    def _empty_locked(self, limit_ms: int | None) -> None:
+        self._outbox.append_all(self._clock.now_ms())
+        begun = self._outbox.begun
+        self._await_progress_locked(lambda: self._outbox.ended < begun, limit_ms)
 
     def _await_memory_locked(self) -> None:
         self._await_progress_locked(lambda: self._outbox.is_blocked, None)
@@ -275,12 +290,14 @@ class SendQueue(OpenRows):
 
     def close(self, limit_ms: int | None) -> None:
         """Refuse further records, and append those that are there, waiting at most `limit_ms`."""
-        with self._locked():
+        with self.lock:
             self.is_closed = True
         self.empty(limit_ms)
 
     def fail(self, error: KafkaError) -> None:
         """Fail the records that are in no batch."""
-        with self._locked():
-            self._outbox.fail(error)
-            self._has_progressed.notify_all()
+        self._locked(lambda: self._fail_locked(error))
+
+    def _fail_locked(self, error: KafkaError) -> None:
+        self._outbox.fail(error)
+        self._has_progressed.notify_all()

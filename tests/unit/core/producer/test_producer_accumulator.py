@@ -13,6 +13,7 @@ from kafkatools.core.producer.buffer_pool import BufferPool
 from kafkatools.core.producer.futures import ColumnsFuture, RowsRun, TopicPartition
 from kafkatools.core.producer.producer_batch import Payload, ProducerBatch, RowsSink
 from kafkatools.core.producer.record_accumulator import AccumulatorSettings, AppendResult, RecordAccumulator
+from kafkatools.core.producer.record_appends import RecordAppend
 from kafkatools.core.producer.transaction_manager import ProduceOutcome, State, TransactionManager
 from kafkatools.core.records.batch import RecordBatch
 from kafkatools.core.records.columns import RowColumns
@@ -349,3 +350,14 @@ def test_a_slow_leader_is_left_out_of_the_draw() -> None:
     bench.ready()
     sticky = bench.accumulator._topics["t"].sticky
     assert {sticky.next_partition(bench.cluster) for _ in range(200)} == {0, 1}
+
+
+def test_the_end_does_not_wait_for_an_append_that_was_broken_off() -> None:
+    bench = Bench()
+    append = RecordAppend(Payload(1000, None, VALUE, ()), None)
+    steps = bench.accumulator.append_steps(TopicPartition("t", 0), append, bench.cluster)
+    size_bytes = next(steps)
+    bench.accumulator.abort_incomplete(IllegalState("closed"))
+    with pytest.raises(IllegalState, match="Producer closed"):
+        steps.send(bytearray(size_bytes))
+    assert not bench.accumulator.has_incomplete
