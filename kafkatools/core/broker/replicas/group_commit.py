@@ -127,9 +127,11 @@ class GroupCommit:
         if outcome.error is not None:
             self._fail(partition, outcome.error)
             return
-        if partition.log.truncations != outcome.truncations:
+        if partition.log.is_closed:
+            pass  # a clean close has synced the log; after a failure the next start recovers it
+        elif partition.log.truncations != outcome.truncations:
             self.note(partition)  # what was synced is gone, and the offsets may belong to other records
-        elif not partition.log.is_closed:
+        else:
             partition.log.note_flushed(outcome.offset, self.clock.wall_ms())
             partition.note_durable(outcome.offset)
         self.committed(partition)

@@ -162,6 +162,24 @@ def test_a_sync_that_ends_after_a_truncation_says_nothing_of_what_was_written_si
     assert "fsync 00000000000000000000.log" in partition.log.files.operations  # type: ignore[attr-defined]
 
 
+def test_a_sync_that_ends_after_a_truncation_and_a_close_fails_no_log() -> None:
+    leader = Leader(waits_for_disk=True)
+    partition = leader.partition
+    failures: list[Exception] = []
+    commits = GroupCommit(ManualClock(), lambda: None, lambda partition: None, failures.append)
+    commits.max_threads = 0  # syncs run when the test says so
+    for count in (1, 3):
+        leader.write(count)
+        commits.note(partition)
+        commits.turn()
+    partition.make_follower(replace(leader.state, leader=2, leader_epoch=EPOCH + 1, partition_epoch=1), 1)
+    partition.log.truncate_to(1)
+    partition.log.close()
+    commits.run_pending()
+    commits.turn()
+    assert (failures, partition.log.failure, commits.has_new) == ([], None, False)
+
+
 def test_who_is_out_of_sync_does_not_count() -> None:
     leader = Leader(isr=(1, 2))
     leader.write(4)
