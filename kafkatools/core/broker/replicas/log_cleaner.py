@@ -249,7 +249,7 @@ class Throttle:
         self._since_ms = clock.now_ms()
         self._size_bytes = 0
 
-    def note(self, size_bytes: int, check: Callable[[], None] = lambda: None) -> None:
+    def note(self, size_bytes: int, check: Callable[[], None]) -> None:
         """Count bytes; every `THROTTLE_CHECK_MS`, sleep if they came faster than the limit, for ever if it is 0.
         `check` is called before each nap, since a low limit may take minutes; the sleep ends with what it raises."""
         self._size_bytes += size_bytes

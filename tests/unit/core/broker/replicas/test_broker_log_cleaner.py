@@ -247,13 +247,13 @@ def test_a_damaged_partition_is_reported_once_and_the_others_go_on(owner: Owner)
 def test_the_throttle_waits_for_what_came_too_fast() -> None:
     clock = ManualClock(now_ms=0)
     throttle = Throttle(clock, 1000.0)
-    throttle.note(250)
+    throttle.note(250, lambda: None)
     assert clock.now_ms() == 0  # looked at every 300 ms
     clock.advance_ms(300)
-    throttle.note(250)
+    throttle.note(250, lambda: None)
     assert clock.now_ms() == 500
     clock.advance_ms(400)
-    throttle.note(100)
+    throttle.note(100, lambda: None)
     assert clock.now_ms() == 900
     naps: list[int] = []
 
