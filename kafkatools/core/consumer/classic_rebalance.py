@@ -94,7 +94,7 @@ class ClassicRebalance(MemberHeartbeats):
         self._note_changes()
         while True:
             with self._parts.channel.lock:
-                failure, is_final = self.membership.take_failure(), self.membership.has_ended
+                failure, is_final = self.membership.failure_to_raise(), self.membership.has_ended
                 step = self.membership.next_step(now_ms)
             if failure is not None:
                 if is_final:

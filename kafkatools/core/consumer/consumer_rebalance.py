@@ -38,7 +38,7 @@ class ConsumerRebalance(MemberHeartbeats):
         exception as its cause. After a fatal error the partitions are lost, and every call raises it until `leave`."""
         self._note_subscription()
         with self._parts.channel.lock:
-            failure = self.membership.take_failure()
+            failure = self.membership.failure_to_raise()
             state = self.membership.state
         if failure is not None:
             if state is MemberState.FATAL:

@@ -58,9 +58,9 @@ class GroupMember:
         again."""
         return False
 
-    def take_failure(self) -> KafkaError | None:
-        """Return and clear the fatal error to raise, or None. An error that has ended the membership stays, so that
-        every poll raises it: a member that reads on, or waits for ever, would not be noticed."""
+    def failure_to_raise(self) -> KafkaError | None:
+        """Return the error that the next poll raises, or None. One that has ended the membership is returned by every
+        call: a member that reads on, or waits for ever, would not be noticed. Any other is returned once."""
         failure = self.failure
         if not self.has_ended:
             self.failure = None

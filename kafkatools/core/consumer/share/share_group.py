@@ -83,7 +83,7 @@ class ShareGroup:
                 self._thread = self._start_heartbeats(self._run_background, f"heartbeat | {self._config.group_id}")
             self._membership.maybe_rejoin()
             self.tick(now_ms)
-            failure = self._membership.take_failure() or self._channel.take_failure()
+            failure = self._membership.failure_to_raise() or self._channel.take_failure()
         if failure is not None:
             raise failure.with_traceback(None)  # each poll may raise it, and would add to its traceback
         for topic in self.topics:

@@ -184,14 +184,14 @@ def test_an_unknown_member_joins_as_a_new_one_after_it_reported_its_partitions_l
 def test_what_no_other_try_cures_is_raised_once(code: str, error: type[KafkaError]) -> None:
     turned = Turned()
     turned.join().answered(awaiting_join_callback(code), NOW)
-    assert isinstance(turned.member.take_failure(), error)
-    assert turned.member.take_failure() is None
+    assert isinstance(turned.member.failure_to_raise(), error)
+    assert turned.member.failure_to_raise() is None
 
 
 def test_a_group_of_another_type_is_an_error() -> None:
     turned = Turned()
     turned.join().answered(awaiting_join_callback(protocol_type="connect"), NOW)
-    assert isinstance(turned.member.take_failure(), InconsistentGroupProtocol)
+    assert isinstance(turned.member.failure_to_raise(), InconsistentGroupProtocol)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_sync_that_fails_joins_again(code: str, step: Step, member_id: str) ->
 def test_a_fenced_instance_gives_up() -> None:
     turned = Turned(group_instance_id="one").joined()
     turned.member.sync_request({}, NOW).answered(awaiting_sync_callback("FENCED_INSTANCE_ID"), NOW)
-    assert isinstance(turned.member.take_failure(), FencedInstanceId)
+    assert isinstance(turned.member.failure_to_raise(), FencedInstanceId)
 
 
 def test_a_lost_connection_looks_for_the_coordinator_and_joins_again() -> None:
@@ -275,16 +275,16 @@ def test_a_fenced_heartbeat_is_raised() -> None:
     turned.beat("FENCED_INSTANCE_ID")
     assert turned.member.state is not MemberState.STABLE
     for _ in range(2):
-        assert isinstance(turned.member.take_failure(), FencedInstanceId)
+        assert isinstance(turned.member.failure_to_raise(), FencedInstanceId)
     turned.member.leave_request("unsubscribed")
-    assert turned.member.take_failure() is None
+    assert turned.member.failure_to_raise() is None
 
 
 def test_a_heartbeat_that_is_forbidden_is_raised_and_the_member_joins_again() -> None:
     turned = Turned().stable()
     turned.beat("GROUP_AUTHORIZATION_FAILED")
-    assert isinstance(turned.member.take_failure(), GroupAuthorizationFailed)
-    assert turned.member.take_failure() is None
+    assert isinstance(turned.member.failure_to_raise(), GroupAuthorizationFailed)
+    assert turned.member.failure_to_raise() is None
     assert turned.member.next_step(NOW) is Step.PREPARE
 
 

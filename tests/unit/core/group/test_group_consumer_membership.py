@@ -200,7 +200,7 @@ def test_what_no_other_try_cures_ends_the_membership(code: str, error: type[Kafk
     turned = Turned()
     turned.beat().answered(answer(code), NOW)
     for _ in range(2):
-        assert isinstance(turned.member.take_failure(), error)
+        assert isinstance(turned.member.failure_to_raise(), error)
     assert turned.member.state is MemberState.FATAL
     assert turned.member.heartbeat_request(NOW + 99_000) is None
 
@@ -208,7 +208,7 @@ def test_what_no_other_try_cures_ends_the_membership(code: str, error: type[Kafk
 def test_a_forbidden_topic_is_raised_and_the_member_goes_on() -> None:
     turned = Turned()
     turned.beat().answered(answer("TOPIC_AUTHORIZATION_FAILED"), NOW)
-    assert isinstance(turned.member.take_failure(), TopicAuthorizationFailed)
+    assert isinstance(turned.member.failure_to_raise(), TopicAuthorizationFailed)
     assert turned.sent(NOW + 200)["member_epoch"] == 0
 
 
@@ -234,7 +234,7 @@ def test_a_lost_connection_and_a_broker_without_the_protocol() -> None:
     assert not turned.lookup.is_known
     turned.lookup.endpoint = Node(1, "h", 1)
     turned.beat(NOW + 120).failed(UnsupportedVersion("no such API"), NOW + 120)
-    failure = turned.member.take_failure()
+    failure = turned.member.failure_to_raise()
     assert isinstance(failure, UnsupportedVersion)
     assert "group.protocol=classic" in str(failure)
 

@@ -81,19 +81,19 @@ def test_a_lost_coordinator_is_looked_up_and_fatal_errors_are_raised(member: Sha
     request = member.heartbeat_request(NOW)
     assert request is not None
     request.failed(Disconnected(), NOW)
-    assert not member.lookup.is_known and member.take_failure() is None
+    assert not member.lookup.is_known and member.failure_to_raise() is None
     member.lookup.endpoint = Node(1, "b", 9092)
     request = member.heartbeat_request(NOW + 1000)
     assert request is not None and "subscribed_topic_names" in request.fields  # type: ignore[operator]
     request.answered(answer("GROUP_AUTHORIZATION_FAILED"), NOW + 1000)  # type: ignore[arg-type]
-    assert isinstance(member.take_failure(), GroupAuthorizationFailed) and member.state is MemberState.FATAL
+    assert isinstance(member.failure_to_raise(), GroupAuthorizationFailed) and member.state is MemberState.FATAL
 
 
 def test_an_old_broker_is_named(member: ShareMembership) -> None:
     request = member.heartbeat_request(NOW)
     assert request is not None
     request.failed(UnsupportedVersion("v"), NOW)
-    assert "does not support the share group protocol" in str(member.take_failure())
+    assert "does not support the share group protocol" in str(member.failure_to_raise())
 
 
 def test_leaving_sends_epoch_minus_one_and_late_answers_are_ignored(member: ShareMembership) -> None:
