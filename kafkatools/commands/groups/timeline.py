@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int
 from kafkatools.options.connection import connect_admin
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _PREFIX = "log:"
 _MOST_DAMAGES = 3
-_MAX_TEXT_BYTES = 32_767
 _NEED_A_BROKER = ("bootstrap-server", "command-config")
 
 
@@ -30,9 +30,9 @@ def run(console: Console, args: Args) -> ExitStatus:
     if not args.operand:
         raise UsageError("The group is missing: kt groups timeline GROUP")
     size = len(args.operand.encode(errors="surrogateescape"))
-    if size > _MAX_TEXT_BYTES:
+    if size > MAX_STRING_BYTES:
         raise UsageError(
-            f"The name of the group has {size:,} bytes; a text in a request has at most {_MAX_TEXT_BYTES:,}"
+            f"The name of the group has {size:,} bytes; a text in a request has at most {MAX_STRING_BYTES:,}"
         )
     from kafkatools.tools.timeline import build
 

@@ -31,9 +31,9 @@ from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import NEVER
+from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 
 UNREACHABLE_PATIENCE_MS = 3000
-_MAX_TEXT_BYTES = 32_767
 _HOPELESS = (NotKafka, NameResolutionFailed, AuthenticationFailed, UnsupportedVersion)
 
 Fields = Mapping[str, object] | Callable[[int], Mapping[str, object]]
@@ -227,9 +227,9 @@ def _refuse_long_text(fields: object, name: str = "") -> None:
     """Raise InvalidRequest for the first text above the limit of the protocol in the fields of a request."""
     if isinstance(fields, str):
         size = len(fields.encode(errors="surrogatepass"))
-        if size > _MAX_TEXT_BYTES:
+        if size > MAX_STRING_BYTES:
             raise InvalidRequest(
-                f"The field {name} has {size:,} bytes; a text in a request has at most {_MAX_TEXT_BYTES:,}"
+                f"The field {name} has {size:,} bytes; a text in a request has at most {MAX_STRING_BYTES:,}"
             )
     elif isinstance(fields, Mapping):
         for key, value in fields.items():

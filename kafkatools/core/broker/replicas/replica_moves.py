@@ -29,7 +29,8 @@ from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.log.partition.replica_move import SLICE_BYTES, ReplicaMove
 
 TURN_MS = 5
-NO_LIMIT = NEVER = 2**63 - 1
+NO_LIMIT = 2**63 - 1  # bytes per second
+NEVER = 2**63 - 1  # ms
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _UUID_HEX = "0" * 32
 
