@@ -18,7 +18,7 @@ from kafkatools.tools.schemas.errors import SchemaError
 from kafkatools.tools.schemas.registry import RegisteredSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import ModuleType
 
     from google.protobuf.descriptor import Descriptor, FileDescriptor
@@ -140,9 +140,7 @@ class ProtobufMessage:
         pool = descriptor_pool.DescriptorPool()
         files = FileDescriptorSet.FromString(descriptors).file
         try:
-            _add_bundled_files(pool, {file.name for file in files})
-            for file in files:
-                pool.Add(file)
+            _add_files(pool, files)
             last = pool.FindFileByName(files[-1].name)
         except (TypeError, KeyError) as error:
             raise SchemaError(f"{origin}: {error}") from None
@@ -178,9 +176,26 @@ class ProtobufMessage:
         return path
 
 
-def _add_bundled_files(pool: DescriptorPool, present: set[str]) -> None:
-    """Add the files that a schema may import without a reference: the google.protobuf.* files that the library bundles
-    and those that Confluent's registry knows, except those in `present`."""
+def _add_files(pool: DescriptorPool, files: Sequence[FileDescriptorProto]) -> None:
+    """Add files, each behind its imports: those among `files`, else bundled ones. Bundled files that nothing imports
+    are left out: `files` may define their messages under other paths. Raises TypeError for inconsistent files."""
+    by_name = {file.name: file for file in (*_google_files(), *_confluent_files(), *files)}
+    begun: set[str] = set()
+
+    def add(file: FileDescriptorProto) -> None:
+        if file.name not in begun:
+            begun.add(file.name)
+            for name in file.dependency:
+                if name in by_name:
+                    add(by_name[name])
+        pool.Add(file)  # a second time: no effect for an equal file, TypeError for another one of its name
+
+    for file in files:
+        add(file)
+
+
+def _google_files() -> Iterator[FileDescriptorProto]:
+    """Yield the google/protobuf/*.proto files that the library bundles."""
     from google.protobuf import (
         any_pb2,
         api_pb2,
@@ -200,16 +215,13 @@ def _add_bundled_files(pool: DescriptorPool, present: set[str]) -> None:
         struct_pb2, timestamp_pb2, wrappers_pb2,
     )  # fmt: skip
     for module in modules:
-        if module.DESCRIPTOR.name not in present:
-            pool.Add(descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb))
-    for file in _confluent_files():
-        if file.name not in present:
-            pool.Add(file)
+        yield descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
 
 
 def _confluent_files() -> Iterator[FileDescriptorProto]:
-    """Yield the files that Confluent's registry resolves without a reference. Of confluent/meta.proto, which has only
-    options, values need nothing: they are decoded with an empty file of its name."""
+    """Yield confluent/meta.proto and confluent/type/decimal.proto, which Confluent's registry resolves without a
+    reference, as it does with google/type/*.proto, which are missing here. The former has only options, which do not
+    matter for values: an empty file of its name is enough."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
     yield FileDescriptorProto(name="confluent/meta.proto", syntax="proto3")

@@ -350,6 +350,47 @@ def test_values_of_schemas_that_import_files_of_google_and_confluent_are_decoded
     assert decoded["id"] == "7" and ("more" in decoded) == bool(kind)
 
 
+@pytest.mark.parametrize(
+    ("package", "name"), [("confluent.type", "Decimal"), ("google.protobuf", "Timestamp"), ("google.protobuf", "Any")]
+)
+@pytest.mark.parametrize("imported", ["google/protobuf/wrappers.proto", ""])
+def test_a_schema_may_define_a_message_of_google_or_confluent_itself(package: str, name: str, imported: str) -> None:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+    vendored = FileDescriptorProto(name=f"vendor/{name}.proto", package=package, syntax="proto3")
+    vendored.message_type.add(name=name).field.add(
+        name="text", number=1, type=FieldType.TYPE_STRING, label=FieldType.LABEL_OPTIONAL
+    )
+    order = FileDescriptorProto(
+        name="order.proto", syntax="proto3", dependency=[vendored.name, *filter(None, [imported])]
+    )
+    order.message_type.add(name="Order").field.add(
+        name="more",
+        number=1,
+        type=FieldType.TYPE_MESSAGE,
+        label=FieldType.LABEL_OPTIONAL,
+        type_name=f".{package}.{name}",
+    )
+    descriptors = FileDescriptorSet(file=[vendored, order]).SerializeToString()
+    message = ProtobufMessage(descriptors, "Order", "x")
+    assert [field.name for field in message.descriptor.fields_by_name["more"].message_type.fields] == ["text"]
+
+
+def test_a_bundled_file_may_import_a_file_of_the_schema_and_two_files_may_not_share_a_name() -> None:
+    from google.protobuf import any_pb2
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+    order = FileDescriptorProto(name="order.proto", syntax="proto3", dependency=["google/protobuf/type.proto"])
+    order.message_type.add(name="Order")
+    own = FileDescriptorProto.FromString(any_pb2.DESCRIPTOR.serialized_pb)
+    files = FileDescriptorSet(file=[own, own, order])
+    assert ProtobufMessage(files.SerializeToString(), "Order", "x").path() == [0]
+    other = FileDescriptorProto(name="order.proto", syntax="proto3")
+    other.message_type.add(name="Other")
+    with pytest.raises(SchemaError, match="^x: .*order.proto"):
+        ProtobufMessage(FileDescriptorSet(file=[order, other]).SerializeToString(), "Order", "x")
+
+
 def test_values_of_json_schemas_keep_their_text_on_one_line() -> None:
     text = b'\r\n{\n  "amount": 12345678901234567.89,\r\n  "price": 1.10, "large": 1E400, "a": 1, "a": "\\n"\n}\n'
     decoded = JsonRows().text(b"\0\0\0\0\1" + text)
