@@ -150,7 +150,8 @@ class Consumer(ConsumerBase, RecordLoops):
     ) -> None:
         """Commit offsets and wait for the response. Each is the next offset to read; default: the positions, without
         records that an iterator has not yielded. Raises CommitFailed when the partitions were reassigned,
-        RebalanceInProgress, InvalidGroupId, and ValueError for a negative offset."""
+        RebalanceInProgress, InvalidGroupId, Timeout, UnknownTopicOrPartition after 5 s for a topic that does not exist,
+        and ValueError for a negative offset."""
         self._client.run(self._commit(offsets, timeout_ms))
 
     @one_at_a_time

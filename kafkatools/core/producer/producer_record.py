@@ -16,7 +16,8 @@ _LAST_TIMESTAMP = (1 << 63) - 1
 class ProducerRecord:
     """A record to send. Partition None lets the partitioner choose. The timestamp is in ms since 1970; None is the time
     of the send. Raises ValueError for a negative partition, a timestamp below 0 or above 64 bits, and a header name
-    that is no UTF-8, TypeError for an argument of the wrong type."""
+    with a lone surrogate other than those of `surrogateescape`, which stand for bytes; TypeError for an argument of the
+    wrong type."""
 
     __slots__ = ("topic", "partition", "timestamp", "key", "value", "headers")
 
