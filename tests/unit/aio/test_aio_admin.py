@@ -89,16 +89,18 @@ def test_a_call_that_waits_for_a_thread_is_cancelled_and_closed_at_once(broker: 
         async with aio.Admin(bootstrap_servers=broker.bootstrap) as admin:
             await admin.list_topics()
             held = loop.run_in_executor(None, released.wait)
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await admin.create_topics("never")
-            waiting = asyncio.create_task(admin.list_topics())
-            await asyncio.sleep(0)
-            async with asyncio.timeout(20):
-                await admin.close()
-                with pytest.raises(IllegalState, match="closed"):
-                    await waiting
-            released.set()
+            try:
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await admin.create_topics("never")
+                waiting = asyncio.create_task(admin.list_topics())
+                await asyncio.sleep(0)
+                async with asyncio.timeout(20):
+                    await admin.close()
+                    with pytest.raises(IllegalState, match="closed"):
+                        await waiting
+            finally:
+                released.set()  # else the end of the loop waits for the thread for ever
             await held
         async with aio.Admin(bootstrap_servers=broker.bootstrap) as other:
             assert "never" not in [topic.name for topic in await other.list_topics()]

@@ -191,7 +191,7 @@ def test_a_listener_cannot_wait_for_its_own_rebalance(bootstrap: str, call: str,
         async with group(bootstrap, f"inside {call} {is_in_task}", group_protocol="consumer") as consumer:
             calls = {"unsubscribe": consumer.unsubscribe, "close": consumer.close, "poll": lambda: consumer.poll(100)}
             consumer.subscribe(["numbers"], Caller(calls[call], is_in_task=is_in_task))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 with pytest.raises(KafkaError) as raised:
                     async for _ in consumer:
                         pass

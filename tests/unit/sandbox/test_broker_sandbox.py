@@ -162,7 +162,7 @@ def test_a_setting_that_the_broker_reads_is_not_called_meaningless() -> None:
     assert read - used - of_topics == set()
 
 
-def test_no_setting_of_groups_is_called_meaningless_but_the_assignor_of_share_groups_which_there_is_one_of() -> None:
+def test_share_assignors_is_the_only_group_setting_without_effect() -> None:
     """The broker puts their names together: `group.{type}.{name}`."""
 
     def text(value: object) -> str:

@@ -12,6 +12,7 @@ from kafkatools.core import errors
 from kafkatools.core.admin import acls, cluster, configs, offsets, quorum, reassignments, topics
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.net import requests
 from kafkatools.core.protocol.api_versions import ApiKey
 
 FAST = {
@@ -53,7 +54,8 @@ def test_not_controller_leads_to_the_controller() -> None:
     assert second.count(ApiKey.CREATE_TOPICS) == 1
 
 
-def test_controller_that_is_gone_is_left_for_any_broker() -> None:
+def test_controller_that_is_gone_is_left_for_any_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "UNREACHABLE_PATIENCE_MS", 200)
     codes = [41]
     say = {ApiKey.CREATE_TOPICS: lambda header, request: created(request, codes.pop() if codes else 0)}
     first, second = ScriptedBroker(say), ScriptedBroker(say)

@@ -17,6 +17,7 @@ from kafkatools.core.errors import (
     ThrottlingQuotaExceeded,
     Timeout,
 )
+from kafkatools.core.net import requests
 
 
 def test_time_that_is_over_amid_a_retry_loses_no_earlier_result() -> None:
@@ -50,7 +51,9 @@ def test_error_of_a_retry_is_that_of_the_items_that_were_tried_again() -> None:
     assert (found["known"], str(found["away"])) == (7, "gone")
 
 
-def test_controller_that_cannot_be_looked_up_loses_no_earlier_result() -> None:
+def test_controller_that_cannot_be_looked_up_loses_no_earlier_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "UNREACHABLE_PATIENCE_MS", 200)
+
     def once(items: list[str], deadline_ms: int) -> Mapping[str, int | KafkaError]:
         return {"known": 7, "away": NotController()}
 

@@ -94,8 +94,10 @@ def test_a_broker_that_goes_and_comes_back_is_no_reason_to_rebalance(broker: Rac
 
 def test_racks_of_replicas_count_for_a_leader_with_a_rack_and_partitions_always(broker: RackedBroker) -> None:
     with leader(broker, client_rack="west") as consumer:
+        joins = broker.count(ApiKey.JOIN_GROUP)
         broker.racks[2] = "north"
-        eventually(lambda: bool(consumer.poll(10) or broker.count(ApiKey.JOIN_GROUP) == 2))
+        eventually(lambda: bool(consumer.poll(10) or broker.count(ApiKey.JOIN_GROUP) > joins))
     with leader(broker) as consumer:
+        joins = broker.count(ApiKey.JOIN_GROUP)
         broker.partitions = 2
-        eventually(lambda: bool(consumer.poll(10) or broker.count(ApiKey.JOIN_GROUP) == 4))
+        eventually(lambda: bool(consumer.poll(10) or broker.count(ApiKey.JOIN_GROUP) > joins))

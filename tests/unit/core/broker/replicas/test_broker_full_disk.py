@@ -98,7 +98,7 @@ def test_changes_are_made_while_the_index_of_the_synced_metadata_log_has_no_room
     broker = FullBroker(tmp_path, monkeypatch)
     try:
         broker.disk.is_full = lambda path: "__cluster_metadata-0" in path and path.endswith("index")
-        assert {create(broker.client, f"t{number}", 20) for number in range(30)} == {0}
+        assert {create(broker.client, f"t{number}", 4) for number in range(30)} == {0}
         assert broker.reports == []
     finally:
         broker.disk.is_full = lambda path: False
