@@ -401,7 +401,14 @@ class ConsumerBase:
                 yield from self._rebalance(self._group, now_ms)
             self._update_positions()
             self._fetcher.note_time(now_ms)
-            items = collect()
+            try:
+                items = collect()
+            except KafkaError:
+                # An application that polls again and again must not drop out of its group: the group's requests and
+                # responses go on here.
+                self._send_fetches(now_ms)
+                yield 0
+                raise
             self._send_fetches(now_ms)
             if items:
                 return items

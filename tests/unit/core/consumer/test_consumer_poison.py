@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import struct
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -95,6 +97,33 @@ def test_fail_is_raised_although_other_partitions_always_have_records(broker: st
         reader.resume([("numbers", 0)])
         reader.seek(("numbers", 0), 3)
         assert polled(reader, 1) == [3]
+
+
+def test_member_that_polls_a_poison_record_again_and_again_takes_part_in_a_rebalance(broker: str) -> None:
+    assignor = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"  # it keeps partitions while it rebalances
+    settings = {"group.id": "stuck", "heartbeat.interval.ms": "50", "value.deserializer": LONG}
+    settings["partition.assignment.strategy"] = assignor
+    joining = Consumer(Config(CONSUMER, {"bootstrap.servers": broker, **settings}))
+    with joining, Consumer(Config(CONSUMER, {"bootstrap.servers": broker, **settings})) as reader:
+        reader.subscribe(["numbers"])
+        reached = time.monotonic() + 10
+        while len(reader.assignment()) < 2:
+            assert time.monotonic() < reached
+            reader.poll(50)
+        reader.seek(("numbers", 0), 2)
+        reader.seek_to_end([("numbers", 1)])
+        joining.subscribe(["numbers"])
+        errors = 0
+        while not (len(reader.assignment()) == len(joining.assignment()) == 1):
+            assert time.monotonic() < reached
+            try:
+                reader.poll(20)
+            except RecordDeserializationError:
+                errors += 1
+            if errors:
+                with contextlib.suppress(RecordDeserializationError):
+                    joining.poll(10)
+        assert errors > 1
 
 
 def test_record_that_can_be_deserialized_again_is_handed_out(broker: str) -> None:
