@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.faulty_files import FaultyFileSystem
+from support.faulty_files import Fault, FaultyFileSystem
 from support.manual_clock import ManualClock
 from support.replica_simulation import batch_of
 
@@ -176,7 +177,10 @@ def test_a_sync_that_ends_after_a_truncation_and_a_close_fails_no_log() -> None:
     partition.log.truncate_to(1)
     partition.log.close()
     commits.run_pending()
-    commits.turn()
+    partition.log.files.fail_after(0, Fault(errno.EIO, is_permanent=True))  # type: ignore[attr-defined]
+    for _ in range(2):
+        commits.turn()
+        commits.run_pending()
     assert (failures, partition.log.failure, commits.has_new) == ([], None, False)
 
 
