@@ -7,6 +7,7 @@ UTF-8 become a string, other bytes {"b64": "..."}. null stays null; control char
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
@@ -151,9 +152,10 @@ def plain_value(value: object) -> object:
         return json_bytes(bytes(value))
     if isinstance(value, Mapping):
         return {key if isinstance(key, str) else cell_text(key): plain_value(item) for key, item in value.items()}
-    if hasattr(value, "months") and hasattr(value, "days") and hasattr(value, "nanoseconds"):
-        return interval_text(value.months, value.days, value.nanoseconds)
     if isinstance(value, (list, tuple)):
+        arrow = sys.modules.get("pyarrow")  # loaded if there is an interval of Arrow, which is a tuple
+        if arrow is not None and isinstance(value, arrow.MonthDayNano):
+            return interval_text(*value)
         return [plain_value(item) for item in value]
     if isinstance(value, (datetime.datetime, datetime.date)):
         return value.isoformat()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
 import shutil
@@ -23,7 +24,10 @@ except ImportError:
     require("DuckDB is not installed: pip install '.[sql]'")
 
 import kafkatools
+from kafkatools.commands.query.output import row_writer
+from kafkatools.console import Console
 from kafkatools.core.install_command import install_command
+from kafkatools.exit_status import CommandError
 from kafkatools.pipeline.query import query as queries
 from kafkatools.pipeline.query.stream import RecordStream
 from kafkatools.pipeline.scan import plans
@@ -413,4 +417,20 @@ def test_intervals_and_far_dates_are_text(tmp_path: pathlib.Path) -> None:
     )  # fmt: skip
     written = run_kt("query", "SELECT INTERVAL 1 DAY AS x", "--output", "x.parquet", cwd=tmp_path)
     assert written.status == 1 and written.err.startswith("The rows cannot be written as Parquet: ")
+    assert "::VARCHAR" in written.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_error_of_arrow_than_of_a_type_has_no_hint_about_types(tmp_path: pathlib.Path) -> None:
+    def batches(error: pa.ArrowException) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"x": [1]})
+        raise error
+
+    console = Console(io.BytesIO(), io.BytesIO(), io.BytesIO(), {})
+    for error, reason in ((pa.ArrowMemoryError("malloc of size 64 failed\nmore"), "malloc of size 64 failed"),
+                          (pa.ArrowInvalid(""), "ArrowInvalid")):  # fmt: skip
+        write = row_writer(console, "parquet", str(tmp_path / "x.parquet"))
+        with pytest.raises(CommandError) as caught:
+            write(pa.schema({"x": pa.int64()}), batches(error))
+        assert (str(caught.value), caught.value.hint) == (f"The rows cannot be written as Parquet: {reason}", "")
     assert list(tmp_path.iterdir()) == []

@@ -68,9 +68,12 @@ def _write_parquet(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatc
             for batch in batches:
                 writer.write_batch(batch)
     except pa.ArrowException as error:  # an error of the query itself is an SqlError
-        reason = str(error).splitlines()[0]
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        is_of_type = isinstance(error, pa.ArrowNotImplementedError)
         hint = "Parquet has no such type, such as an interval: cast the column to text, (...)::VARCHAR"
-        raise CommandError(f"The rows cannot be written as Parquet: {reason}", hint=hint) from error
+        raise CommandError(
+            f"The rows cannot be written as Parquet: {reason}", hint=hint if is_of_type else ""
+        ) from error
 
 
 @contextmanager
@@ -103,7 +106,7 @@ def _values(column: pa.Array) -> list[object]:
         try:
             values: list[object] = column.to_pylist()
         except OverflowError:  # a date before the year 1 or after 9999
-            return _late_values(column)
+            return _days_since_1970(column)
         return values
     epoch = datetime.datetime(1970, 1, 1, tzinfo=zone[column.type])
     try:
@@ -116,9 +119,9 @@ def _values(column: pa.Array) -> list[object]:
         return [None if value is None else f"{value} µs since 1970" for value in times]
 
 
-def _late_values(column: pa.Array) -> list[object]:
-    """Return the values of a column with a date of a year that Python does not have. Raises CommandError for a list or
-    structure with one."""
+def _days_since_1970(column: pa.Array) -> list[object]:
+    """Return the dates of a column as texts of days since 1970, for years that Python does not have. Raises
+    CommandError for a list or structure with such a date."""
     import pyarrow as pa
 
     if column.type != pa.date32():
