@@ -52,7 +52,8 @@ CONTROLLERS = 2
 _METADATA_VERSION = 12
 _CLOSING_POLL_MS = 100
 _OF_ANY_CONTROLLER = (ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER)
-_LOST = (ConnectionFailed, Disconnected)
+LOST_CONNECTION = (ConnectionFailed, Disconnected)
+"""Errors of a node to which no connection can be made, or whose connection ended."""
 CHANGING_APIS = frozenset(
     {
         ApiKey.OFFSET_COMMIT,
@@ -188,7 +189,7 @@ class AdminClient(Closing):
             responded = self.change_observer(self, requests)
         responses = self._requester.send_all(requests, self.remaining_ms(deadline_ms), silence_ms)
         for request, response in zip(requests, responses, strict=True):
-            if request.node == self.controller and isinstance(response.error, (*_LOST, Timeout)):
+            if request.node == self.controller and isinstance(response.error, (*LOST_CONNECTION, Timeout)):
                 self.controller = None
         if responded is not None:
             responded(responses)
@@ -264,7 +265,7 @@ class AdminClient(Closing):
             response = self.send_all([BrokerRequest(node, api_key, fields)], deadline_ms)[0]
             if response.error is None:
                 return _entity(response)
-            is_lost = node is not None and isinstance(response.error, _LOST)
+            is_lost = node is not None and isinstance(response.error, LOST_CONNECTION)
             if not (is_lost and may_retry(response.error) and self.wait_before_retry(attempts, deadline_ms)):
                 raise response.error
             attempts += 1

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafkatools.core.admin.client import AdminClient, error_in, is_about_controller
+from kafkatools.core.admin.client import LOST_CONNECTION, AdminClient, error_in, is_about_controller
 from kafkatools.core.admin.results import filled, refusals
-from kafkatools.core.errors import ConnectionFailed, Disconnected, KafkaError
+from kafkatools.core.errors import Disconnected, KafkaError
 from kafkatools.core.net.requests import BrokerRequest
 from kafkatools.core.protocol.api_versions import ApiKey
 
@@ -215,10 +215,10 @@ def incremental_alter_configs(
 
 
 def _may_retry(admin: AdminClient) -> Callable[[KafkaError], bool]:
-    """Return the retry rule of requests that one node must answer: also after a lost connection."""
+    """Return the retry rule of requests about configs: when the controller moved, a quota is used up or the
+    connection is lost; with controllers also when it cannot be made, since another one may have become active."""
     may_move = admin.may_move()
-    is_of_controller = admin.through_controllers
-    lost = (Disconnected, ConnectionFailed) if is_of_controller else (Disconnected,)
+    lost = LOST_CONNECTION if admin.through_controllers else Disconnected
     return lambda error: is_about_controller(error) or isinstance(error, lost) and may_move(error)
 
 
