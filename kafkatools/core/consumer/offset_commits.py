@@ -354,14 +354,17 @@ class OffsetCommits:
             )
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions of the assigned partitions as offsets to commit, or the offsets of records that an
-        iterator has not yielded. Partitions whose position is unset or not validated are left out."""
+        """Return the positions of the assigned partitions as offsets to commit. Where an iterator has not yielded
+        records yet, it is the offset of the first of them, without a leader epoch: that of the position belongs to a
+        later record. Partitions whose position is unset or not validated are left out."""
         offsets, unread = {}, self.unread()
         for part in self.subscriptions.assigned_partitions():
             state = self.subscriptions.state(part)
+            if not state.has_valid_position() or state.position is None:
+                continue
             if part in unread:
                 offsets[part] = OffsetAndMetadata(unread[part])
-            elif state.has_valid_position() and state.position is not None:
+            else:
                 offsets[part] = OffsetAndMetadata(state.position.offset, max(-1, state.position.offset_epoch))
         return offsets
 
