@@ -60,7 +60,16 @@ RESULTS = (
     cluster.ClusterDescription,
 )
 # Taken by tests and by the commands, not by callers.
-_HIDDEN_METHODS = {"poll_further", "give_back", "take_back", "chain", "add", "metadata", "sender", "known_partitions"}
+_HIDDEN_METHODS = {
+    "poll_further",
+    "give_back",
+    "poll_assignment",
+    "chain",
+    "add",
+    "metadata",
+    "sender",
+    "known_partitions",
+}
 _HIDDEN_PARAMETERS = ("clock", "parts", "start_thread", "client")
 
 

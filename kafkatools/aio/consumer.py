@@ -186,6 +186,10 @@ class Consumer(ConsumerBase):
         """Poll, leaving the position after records that an iterator holds, which `poll` would return again."""
         return await self._run_poll(self._poll_records(whole_ms(timeout_ms)))
 
+    async def poll_assignment(self, timeout_ms: int) -> None:
+        """Wait up to `timeout_ms` until partitions are assigned, without polling records."""
+        await self._run_poll(self._poll_assignment(timeout_ms))
+
     async def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
         """Return all buffered records as columns; wait up to `timeout_ms` for the first. Ignores max.poll.records."""
         self._ensure_open()

@@ -35,8 +35,8 @@ class Polled(Known, Protocol):
     def give_back(self) -> None:
         """Move positions back to the first records that iterators have not yielded."""
 
-    def take_back(self) -> None:
-        """Move the positions back to before the last poll, whose records nobody got."""
+    async def poll_assignment(self, timeout_ms: int) -> None:
+        """Wait until partitions are assigned, without polling records."""
 
 
 class Records(AsyncIterator[ConsumerRecord]):
@@ -65,13 +65,16 @@ class Records(AsyncIterator[ConsumerRecord]):
         started_ms, waited_ms = now_ms(), 0
         while not await self._is_over(waited_ms):
             remaining_ms = self._poll_ms if self._idle_ms is None else max(0, self._idle_ms - waited_ms)
-            records = await self._consumer.poll_further(min(self._poll_ms, remaining_ms))
+            records = await self._poll(min(self._poll_ms, remaining_ms))
             if records:
                 self._take_in(records)
                 return
             waited_ms = now_ms() - started_ms
         self._consumer.give_back()
         raise StopAsyncIteration
+
+    async def _poll(self, timeout_ms: int) -> ConsumerRecords | None:
+        return await self._consumer.poll_further(timeout_ms)
 
     async def _is_over(self, waited_ms: int) -> bool:
         return self._idle_ms is not None and waited_ms >= self._idle_ms
@@ -118,9 +121,13 @@ class EndRecords(Records):
             except UnknownTopicOrPartition as error:
                 raise ends.deleted(error) from None
 
+    async def _poll(self, timeout_ms: int) -> ConsumerRecords | None:
+        """Poll. Without an assignment, poll no records: the ends are looked up before any record is read."""
+        if self._ends is not None:
+            return await super()._poll(timeout_ms)
+        await self._consumer.poll_assignment(timeout_ms)
+        return None
+
     def _take_in(self, records: ConsumerRecords) -> None:
-        if self._ends is None:
-            # Assigned in this poll, so the ends are unknown: the next poll reads these records again.
-            self._consumer.take_back()
-        else:
-            self._pending.refill(keep_before_ends(records, self._ends, self._pending))
+        assert self._ends is not None
+        self._pending.refill(keep_before_ends(records, self._ends, self._pending))

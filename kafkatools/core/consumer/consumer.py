@@ -185,6 +185,11 @@ class Consumer(ConsumerBase, RecordLoops):
         return self._client.run(self._poll_records(timeout_ms))
 
     @one_at_a_time
+    def poll_assignment(self, timeout_ms: int) -> None:
+        """Wait up to `timeout_ms` until partitions are assigned, without polling records."""
+        self._client.run(self._poll_assignment(timeout_ms))
+
+    @one_at_a_time
     def poll_columns(self, timeout_ms: int) -> list[FetchedColumns]:
         """Return all buffered records as columns; wait up to `timeout_ms` for the first. Ignores max.poll.records.
         Raises IllegalState in a callback of the rebalance listener."""

@@ -341,10 +341,19 @@ class ConsumerBase:
         """Raises IllegalState without a subscription and assigned partitions, as Kafka's consumer. Columns have no such
         rule: a tool polls them while it waits for a topic."""
         limit_ms = whole_ms(timeout_ms)
+        self._ensure_subscribed()
+        return (yield from self._handing_out(self._poll_decoded(limit_ms)))
+
+    def _poll_assignment(self, timeout_ms: int) -> Steps[None]:
+        """Poll until partitions are assigned, without collecting records. Raises IllegalState without a
+        subscription."""
+        self._ensure_subscribed()
+        yield from self._poll(timeout_ms, self._subscriptions.assigned_partitions)
+
+    def _ensure_subscribed(self) -> None:
         has_subscription = self._group is not None and self._group.subscription.is_automatic
         if not has_subscription and not self._subscriptions.assigned_partitions():
             raise IllegalState("Consumer is not subscribed to any topics or assigned any partitions")
-        return (yield from self._handing_out(self._poll_decoded(limit_ms)))
 
     def _poll_decoded(self, timeout_ms: int) -> Steps[ConsumerRecords]:
         columns = yield from self._poll(timeout_ms, self._collect_records)
@@ -364,7 +373,7 @@ class ConsumerBase:
             self._fetcher.take_back()
             raise
 
-    def take_back(self) -> None:
+    def _undo_poll(self) -> None:
         """Move the positions back to before the last poll, whose records nobody got."""
         self._fetcher.take_back()
 

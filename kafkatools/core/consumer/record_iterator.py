@@ -8,7 +8,7 @@ record. So a loop may be left at any record without losing or repeating one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
@@ -43,8 +43,8 @@ class PolledConsumer(Positioned, Protocol):
     def give_back(self) -> None:
         """Move positions back to the first records that iterators have not yielded."""
 
-    def take_back(self) -> None:
-        """Move the positions back to before the last poll, whose records nobody got."""
+    def poll_assignment(self, timeout_ms: int) -> None:
+        """Wait until partitions are assigned, without polling records."""
 
     def seek(self, partition: tuple[str, int], offset: int, leader_epoch: int = -1) -> None:
         """Set the position from which the next poll reads."""
@@ -94,9 +94,17 @@ class RecordIterator(HeldIterator):
 
     poll_ms = _POLL_MS
 
-    def __init__(self, consumer: PolledConsumer, pending: PendingRecords, idle_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        consumer: PolledConsumer,
+        pending: PendingRecords,
+        undo_poll: Callable[[], None],
+        idle_ms: int | None = None,
+    ) -> None:
+        """`undo_poll` moves the positions back to before the last poll, whose records nobody got."""
         super().__init__(pending)
         self._consumer = consumer
+        self._undo_poll = undo_poll
         self._pending = pending
         self._idle_ms = idle_ms
 
@@ -113,17 +121,20 @@ class RecordIterator(HeldIterator):
         waited_ms = 0
         while not self._is_over(waited_ms):
             remaining_ms = self.poll_ms if self._idle_ms is None else max(0, self._idle_ms - waited_ms)
-            records = self._consumer.poll_further(min(self.poll_ms, remaining_ms))
+            records = self._poll(min(self.poll_ms, remaining_ms))
             if records:
                 try:
                     self._take_in(records)
                 except BaseException:  # such as KeyboardInterrupt, before the records are pending
-                    self._consumer.take_back()
+                    self._undo_poll()
                     raise
                 return
             waited_ms = now_ms() - started_ms
         self._consumer.give_back()
         raise StopIteration
+
+    def _poll(self, timeout_ms: int) -> ConsumerRecords | None:
+        return self._consumer.poll_further(timeout_ms)
 
     def _is_over(self, waited_ms: int) -> bool:
         return self._idle_ms is not None and waited_ms >= self._idle_ms
@@ -138,8 +149,14 @@ class EndIterator(RecordIterator):
 
     poll_ms = _POLL_NEAR_THE_END_MS
 
-    def __init__(self, consumer: PolledConsumer, pending: PendingRecords, assignment_timeout_ms: int) -> None:
-        super().__init__(consumer, pending)
+    def __init__(
+        self,
+        consumer: PolledConsumer,
+        pending: PendingRecords,
+        undo_poll: Callable[[], None],
+        assignment_timeout_ms: int,
+    ) -> None:
+        super().__init__(consumer, pending, undo_poll)
         self._timeout_ms = assignment_timeout_ms
         self._ends: Ends | None = None
         self._checked_ms = 0
@@ -162,12 +179,16 @@ class EndIterator(RecordIterator):
             self._ends.ensure_reachable()
         return False
 
+    def _poll(self, timeout_ms: int) -> ConsumerRecords | None:
+        """Poll. Without an assignment, poll no records: the ends are looked up before any record is read."""
+        if self._ends is not None:
+            return super()._poll(timeout_ms)
+        self._consumer.poll_assignment(timeout_ms)
+        return None
+
     def _take_in(self, records: ConsumerRecords) -> None:
-        if self._ends is None:
-            # Assigned in this poll, so the ends are unknown: the next poll reads these records again.
-            self._consumer.take_back()
-        else:
-            self._pending.refill(keep_before_ends(records, self._ends, self._pending))
+        assert self._ends is not None
+        self._pending.refill(keep_before_ends(records, self._ends, self._pending))
 
 
 def keep_before_ends(records: ConsumerRecords, ends: KnownEnds, pending: PendingRecords) -> list[ConsumerRecord]:
@@ -191,16 +212,20 @@ class RecordLoops:
     _call_lock: threading.RLock
     _is_closed: bool
 
+    if TYPE_CHECKING:
+
+        def _undo_poll(self) -> None: ...
+
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Iterate over records endlessly; `records` and `read_to_end` return iterators that end. The loop may be left
         at any time: records it has not yielded are not committed, and the next loop or poll starts with them. In a
         group, automatic commits (enable.auto.commit) happen between polls. Raises the errors of `poll`."""
-        return RecordIterator(_consumer(self), self._pending)
+        return RecordIterator(_consumer(self), self._pending, self._undo_poll)
 
     def records(self, timeout_ms: int) -> Iterator[ConsumerRecord]:
         """Iterate over records until none has arrived for `timeout_ms`. Raises the errors of `poll`, and TypeError when
         `timeout_ms` is not an int."""
-        return RecordIterator(_consumer(self), self._pending, whole_ms(timeout_ms))
+        return RecordIterator(_consumer(self), self._pending, self._undo_poll, whole_ms(timeout_ms))
 
     def read_to_end(self) -> Iterator[ConsumerRecord]:
         """Iterate over the records up to the end offsets that the assigned partitions have when the loop starts.
@@ -210,7 +235,7 @@ class RecordLoops:
         Raises the errors of `poll`; EndUnreachable when a topic is deleted, recreated or truncated meanwhile; Timeout
         when nothing is assigned within default.api.timeout.ms; ConnectionFailed when brokers cannot be reached.
         """
-        return EndIterator(_consumer(self), self._pending, self._api_timeout_ms)
+        return EndIterator(_consumer(self), self._pending, self._undo_poll, self._api_timeout_ms)
 
     @one_at_a_time
     def poll_arrow(
@@ -235,7 +260,7 @@ class RecordLoops:
             fitting = layout.fitting(pieces)
             batch = layout.batch(pieces[:fitting])
         except BaseException:  # KeyboardInterrupt and MemoryError too
-            consumer.take_back()
+            self._undo_poll()
             raise
         for item in reversed(fetched[fitting:]):  # of a partition with several pieces the first one counts
             consumer.seek(item.topic_partition, item.columns.offsets[0])

@@ -57,11 +57,17 @@ def test_read_to_end_of_a_group_has_the_records_of_the_poll_that_joined(
     """A poll that is long enough joins and fetches in one."""
     monkeypatch.setattr(record_iterators.EndRecords, "_poll_ms", 10_000)
 
+    deserialized: list[bytes] = []
+
+    def value_of(data: bytes) -> bytes:
+        deserialized.append(data)
+        return data
+
     async def main() -> None:
-        async with group(bootstrap, "joining") as consumer:
+        async with group(bootstrap, "joining", value_deserializer=value_of) as consumer:
             consumer.subscribe(["numbers"])
             seen = sorted([int(record.value) async for record in consumer.read_to_end()])
-            assert seen == list(range(RECORDS))
+            assert (seen, len(deserialized)) == (list(range(RECORDS)), RECORDS)
 
     asyncio.run(main())
 

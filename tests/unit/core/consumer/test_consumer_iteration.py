@@ -14,6 +14,7 @@ from kafkatools import errors
 from kafkatools.core.consumer import record_iterator
 from kafkatools.core.consumer.consumer_records import ConsumerRecords
 from kafkatools.core.consumer.ends import EndUnreachable
+from kafkatools.core.consumer.subscription import LeaderAndEpoch, TopicPartition
 
 GROUP: dict[str, object] = {"auto.offset.reset": "earliest", "group.id": "g"}
 
@@ -112,6 +113,16 @@ def test_commit_within_a_loop_is_of_what_was_handed_out(bootstrap: str, topic: s
         assert [None if one is None else one.offset for one in found.values()] == [4, 0]
 
 
+def test_commit_within_a_loop_leaves_out_a_position_that_is_not_validated(bootstrap: str, topic: str) -> None:
+    with reader(bootstrap, topic, group_id="unvalidated", enable_auto_commit=False) as consumer:
+        next(iter(consumer))
+        state = consumer._subscriptions.state(TopicPartition(topic, 0))
+        assert state.position is not None
+        state.validate(state.position._replace(offset_epoch=0, leader=LeaderAndEpoch(1, 1)))
+        consumer.commit_sync()
+        assert consumer.committed([(topic, 0)]) == {(topic, 0): None}
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_background_commit_at_the_end_is_of_what_was_handed_out(bootstrap: str, topic: str, protocol: str) -> None:
     settings = {**GROUP, "bootstrap.servers": bootstrap, "group.id": f"left-{protocol}", "group.protocol": protocol}
@@ -153,9 +164,11 @@ def test_read_to_end_of_a_group_has_the_records_of_the_poll_that_joined(
     """A poll that is long enough joins and fetches in one."""
     monkeypatch.setattr(record_iterator.EndIterator, "poll_ms", 10_000)
     settings = {**GROUP, "group.id": f"joining-{protocol}", "group.protocol": protocol}
-    with kafkatools.Consumer(settings, bootstrap_servers=bootstrap) as consumer:
+    values = Interrupts(0)
+    with kafkatools.Consumer(settings, bootstrap_servers=bootstrap, value_deserializer=values) as consumer:
         consumer.subscribe([topic])
         assert places(consumer.read_to_end()) == ALL
+    assert values.calls == len(ALL)
 
 
 class Interrupts:
