@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from kafkatools.core.topic_names import is_topic_name
 from kafkatools.exit_status import CommandError, UsageError
 from kafkatools.options.hints import did_you_mean_name
-
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 def target_names(available: Iterable[str], topics: Sequence[str], rules: Sequence[str]) -> dict[str, str]:
@@ -23,7 +22,7 @@ def target_names(available: Iterable[str], topics: Sequence[str], rules: Sequenc
     names: dict[str, str] = {}
     for name in selected:
         target = next((new for pattern, text in renaming if (new := _renamed(name, pattern, text)) is not None), name)
-        if not _TOPIC_NAME.fullmatch(target) or target in (".", ".."):
+        if not is_topic_name(target):
             raise UsageError(f"--rename gives topic {name} the name '{target}', which is not a valid topic name")
         if target in names.values():
             other = next(source for source, taken in names.items() if taken == target)

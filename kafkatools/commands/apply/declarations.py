@@ -6,10 +6,10 @@ are an error that names both places. Whether a config exists is checked later, a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from kafkatools.core.topic_names import is_topic_name
 from kafkatools.exit_status import CommandError
 from kafkatools.options.hints import did_you_mean_name
 from kafkatools.options.quantities import plain_settings
@@ -37,7 +37,6 @@ from kafkatools.tools.declared.model import (
 T = TypeVar("T")
 K = TypeVar("K")
 
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _TOPIC_KEYS = ("partitions", "replication", "configs")
 _MOST_PARTITIONS = 2**31 - 1
 _MOST_REPLICAS = 32767
@@ -122,7 +121,7 @@ def _add(table: dict[K, T], key: K, value: T, what: str, place: Place, place_of:
 
 def _topics(declaration: Declaration, section: Node) -> None:
     for name, node in _typed(section, dict).items():
-        if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+        if not is_topic_name(name):
             raise node.error(
                 f"'{name}' is not a valid topic name",
                 "A name has up to 249 letters, digits, dots, underscores or hyphens.",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from kafkatools.core.topic_names import topic_name_problem
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args, java_int
 from kafkatools.options.connection import BOTH_SERVERS
@@ -37,8 +37,6 @@ ENTITY_FLAGS = {
 
 DEFAULT_FLAGS = {"client-defaults": CLIENTS, "user-defaults": USERS, "broker-defaults": BROKERS, "ip-defaults": IPS}
 WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-_MAX_TOPIC_NAME = 249
 
 
 def entities_of(args: Args) -> Entities:
@@ -136,14 +134,6 @@ def _check_alter(args: Args, entities: Entities) -> None:
 
 def check_topic_name(name: str) -> None:
     """Check a topic name with the messages of Topic.validate. Raises UsageError."""
-    prefix = "Topic name is invalid: "
-    if not name:
-        raise UsageError(prefix + "the empty string is not allowed")
-    if name in (".", ".."):
-        raise UsageError(f"{prefix}'{name}' is not allowed")
-    if len(name) > _MAX_TOPIC_NAME:
-        raise UsageError(f"{prefix}the length of '{name}' is longer than the max allowed length {_MAX_TOPIC_NAME}")
-    if not _TOPIC_NAME.fullmatch(name):
-        raise UsageError(
-            f"{prefix}'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-        )
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise UsageError(problem)

@@ -6,7 +6,6 @@ which are read once, decide before a record is sent.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -16,10 +15,10 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.records.compression import CompressionType, compress
 from kafkatools.core.records.kernel import varint
 from kafkatools.core.records.layout import HEADER_SIZE
+from kafkatools.core.topic_names import is_topic_name
 from kafkatools.tools.copying.client_cluster import topic_configs
 from kafkatools.tools.rights import TOPIC, Right, missing_topic_rights, naming
 
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _MOST_SHOWN = 60
 _MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
 _GROWTH_BYTES = 1024
@@ -115,7 +114,7 @@ class Targets:
     def _look_up(self, name: str) -> Target:
         if name == self._dead_letter_topic:
             return Target(name, problem=IS_DEAD_LETTER_TOPIC)
-        if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+        if not is_topic_name(name):
             shown = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}..."
             return Target(name, problem=Reason("unusable_target", f"no topic can have the name '{shown}'"))
         topic = describe_topics(self._admin, [name])[name]

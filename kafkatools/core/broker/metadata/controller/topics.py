@@ -29,10 +29,9 @@ from kafkatools.core.errors import (
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.schemas.metadata import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kafkatools.core.protocol.slices import paced
+from kafkatools.core.topic_names import topic_name_problem
 
-MAX_NAME_LENGTH = 249
 MAX_PARTITIONS_PER_BATCH = 10_000
-LEGAL_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 METADATA_TOPIC = "__cluster_metadata"
 
 
@@ -49,19 +48,9 @@ class NewTopic:
 
 def validate_name(name: str) -> None:
     """Check a topic name (Topic.validate). Raises InvalidTopic with Kafka's message."""
-    if not name:
-        raise InvalidTopic("Topic name is invalid: the empty string is not allowed")
-    if name in (".", ".."):
-        raise InvalidTopic(f"Topic name is invalid: '{name}' is not allowed")
-    if len(name) > MAX_NAME_LENGTH:
-        raise InvalidTopic(
-            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
-        )
-    if not LEGAL_CHARACTERS.issuperset(name):
-        raise InvalidTopic(
-            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
-            "'.', '_' and '-'"
-        )
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise InvalidTopic(problem)
 
 
 def check_new_topic(image: MetadataImage, name: str) -> None:
