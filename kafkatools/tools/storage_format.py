@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kafkatools.core.broker.metadata import feature_levels as table
 from kafkatools.core.broker.metadata.formatter import FormatRequest, Voter, bootstrap_records, random_uuid
@@ -61,20 +61,20 @@ def log_directories(settings: Mapping[str, str]) -> list[str]:
 
 def format_request(options: FormatOptions, settings: Mapping[str, str]) -> FormatRequest:
     """Return what to format, from the options and server.properties. Raises CommandError or ScramSyntaxError."""
-    node_id, directories = _check_node(settings), log_directories(settings)
+    node = _node(settings)
     release_level = None if options.release_version is None else _release_level(options.release_version)
     requested_levels = dict(map(_feature, options.feature))
     has_static_voters = bool(settings.get("controller.quorum.voters"))
-    _check_quorum(options, settings, has_static_voters=has_static_voters)
-    voters = _voters(options, settings)
+    _check_quorum(options, node, has_static_voters=has_static_voters)
+    voters = _voters(options, settings, node)
     levels = _levels(release_level, requested_levels, has_static_voters=has_static_voters)
     if options.add_scram and levels[table.METADATA_VERSION] < table.METADATA_LEVELS[_SCRAM_RELEASE]:
         raise CommandError(f"SCRAM is only supported in {table.METADATA_VERSION} {_SCRAM_RELEASE} or later.")
     return FormatRequest(
         cluster_id=options.cluster_id,
-        node_id=node_id,
-        directories=directories,
-        metadata_directory=settings.get("metadata.log.dir") or directories[0],
+        node_id=node.node_id,
+        directories=node.directories,
+        metadata_directory=settings.get("metadata.log.dir") or node.directories[0],
         levels=levels,
         credentials=[parse_credential(text) for text in options.add_scram],
         voters=voters,
@@ -83,20 +83,29 @@ def format_request(options: FormatOptions, settings: Mapping[str, str]) -> Forma
     )
 
 
-def _check_node(settings: Mapping[str, str]) -> int:
-    """Return the node id. Raises CommandError with the message of ConfigDef for an invalid node.id or process.roles,
-    and if log.dirs names no directory."""
+class _Node(NamedTuple):
+    """The node whose directories are formatted: values of node.id, process.roles, and log.dirs or log.dir."""
+
+    node_id: int
+    roles: Sequence[str]
+    directories: Sequence[str]
+
+
+def _node(settings: Mapping[str, str]) -> _Node:
+    """Parse the settings of the node. Raises CommandError with the message of ConfigDef for an invalid node.id or
+    process.roles, and if log.dirs names no directory."""
     try:
         node_id = int(str(BROKER["node.id"].parse(settings["node.id"])))
-        roles = BROKER["process.roles"].parse(settings["process.roles"])
+        roles = cast("tuple[str, ...]", BROKER["process.roles"].parse(settings["process.roles"]))
     except ConfigError as error:
         raise CommandError(str(error), kind=_CONFIG_ERROR) from None
     if not roles:
         message = "Configuration 'process.roles' must not be empty. Valid values include: [broker, controller]"
         raise CommandError(message, kind=_CONFIG_ERROR)
-    if not log_directories(settings):
+    directories = log_directories(settings)
+    if not directories:
         raise CommandError("log.dirs names no directory", kind=_CONFIG_ERROR)
-    return node_id
+    return _Node(node_id, roles, directories)
 
 
 def _levels(release_level: int | None, requested: Mapping[str, int], *, has_static_voters: bool) -> dict[str, int]:
@@ -168,17 +177,17 @@ def _feature(text: str) -> tuple[str, int]:
         raise CommandError(f"Can't parse feature=level string {text}: {problem}") from None
 
 
-def _check_quorum(options: FormatOptions, settings: Mapping[str, str], *, has_static_voters: bool) -> None:
+def _check_quorum(options: FormatOptions, node: _Node, *, has_static_voters: bool) -> None:
     """Raise CommandError if a controller's voters come from neither controller.quorum.voters nor a flag, or a node's
     from both."""
     is_dynamic = options.standalone or options.no_initial_controllers or options.initial_controllers is not None
     if has_static_voters and (options.standalone or options.initial_controllers is not None):
         raise CommandError(_VOTERS_AND_DYNAMIC)
-    if "controller" in settings["process.roles"] and not has_static_voters and not is_dynamic:
+    if "controller" in node.roles and not has_static_voters and not is_dynamic:
         raise CommandError(_NO_VOTERS)
 
 
-def _voters(options: FormatOptions, settings: Mapping[str, str]) -> list[Voter]:
+def _voters(options: FormatOptions, settings: Mapping[str, str], node: _Node) -> list[Voter]:
     """Return the voters of a new dynamic quorum (DynamicVoters.parse). Raises CommandError."""
     if options.initial_controllers is not None:
         voters = [_voter(text.strip()) for text in options.initial_controllers.strip().split(",") if text]
@@ -191,10 +200,10 @@ def _voters(options: FormatOptions, settings: Mapping[str, str]) -> list[Voter]:
         return voters
     if not options.standalone:
         return []
-    if "controller" not in settings["process.roles"]:
+    if "controller" not in node.roles:
         raise CommandError("You can only use --standalone on a controller.")
     host, port = _controller_endpoint(settings)
-    return [Voter(int(settings["node.id"]), host, port, random_uuid())]
+    return [Voter(node.node_id, host, port, random_uuid())]
 
 
 def _controller_listener(settings: Mapping[str, str]) -> str:
