@@ -401,8 +401,9 @@ def test_a_flush_does_not_wait_for_records_that_are_sent_later(broker: kafkatool
         ):
             for _ in range(3):
                 tasks.create_task(send_until(stopped, producer))
-            await asyncio.sleep(0.1)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
+                while not producer.metrics()["waiting-threads"]:  # until a send waits for memory
+                    await asyncio.sleep(0.001)
                 await producer.flush()
             stopped.set()
 
