@@ -14,6 +14,7 @@ import pytest
 from support.embedded import embedded_broker
 from support.kt import Ran, run_kt
 
+from kafkatools import EmbeddedBroker
 from kafkatools.commands.apply import changes
 from kafkatools.exit_status import ExitStatus
 from kafkatools.tools.declared.carry_out import DONE, Outcome
@@ -169,6 +170,29 @@ def test_another_replication_factor_names_the_command(kt: Kt, tmp_path: pathlib.
         r"    instead: kt reassign-partitions plan set-rf --replication-factor 3 --topics 'a\.b' --out plan.json && "
         "kt reassign-partitions run --reassignment-json-file plan.json",
     ]
+
+
+def test_without_a_list_of_reassignments_replication_is_not_compared(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "hasty.properties").write_text("default.api.timeout.ms=500\nrequest.timeout.ms=400\n")
+    three = write(tmp_path, "topics.orders = {partitions = 1, replication = 3}")
+    with EmbeddedBroker() as broker:
+
+        def kt(*words: str, status: ExitStatus = ExitStatus.OK) -> Ran:
+            hasty = ("--command-config", "hasty.properties")
+            ran = run_kt(words[0], "--bootstrap-server", broker.bootstrap, *words[1:], *hasty, cwd=tmp_path)
+            assert ran.status == status, (words, ran.out, ran.err)
+            return ran
+
+        kt("topics", "--create", "--topic", "orders")
+        with broker.faults.add("error", api="ListPartitionReassignments", error="REQUEST_TIMED_OUT"):
+            reason = "no broker listed the reassignments in progress in time"
+            assert kt("apply", three, "--check").err == f"warning: replication is not compared: {reason}\n"
+            shown = kt("apply", "--from-cluster")
+            assert f"The file has no replication: {reason}.\n" in shown.err
+            assert "partitions = 1" in shown.out and "replication" not in shown.out
+            deletion = kt("apply", write(tmp_path, "[topics]", "none.toml"), "--prune", "--dry-run").out
+            assert "- topic orders" in deletion and "replication" not in deletion
+        kt("apply", three, "--check", status=ExitStatus.FINDINGS)
 
 
 def test_a_file_without_content_is_a_warning(kt: Kt, tmp_path: pathlib.Path) -> None:

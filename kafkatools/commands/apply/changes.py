@@ -69,6 +69,8 @@ def apply_declaration(
         console.note("warning: the files declare nothing")
     present = read_present(admin, declaration.kinds, declaration.topics.keys())
     ensure_config_names(declaration, present)
+    if not present.is_replication_known and any(topic.replication is not None for topic in declaration.topics.values()):
+        console.note("warning: replication is not compared: no broker listed the reassignments in progress in time")
     _warn_of_principals(console, declaration)
     plan = make_plan(declaration, present, prune, updates_passwords=args.update_passwords)
     passwords = {}

@@ -35,6 +35,8 @@ def print_cluster(console: Console, args: Args, admin: AdminClient) -> ExitStatu
 
 
 def _note_omissions(console: Console, present: Present) -> None:
+    if not present.is_replication_known:
+        console.note("The file has no replication: no broker listed the reassignments in progress in time.")
     for topic in present.topics.values():
         if len(topic.replication) > 1 and not topic.is_internal:
             counts = ", ".join(map(str, sorted(topic.replication)))

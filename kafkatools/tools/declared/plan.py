@@ -156,7 +156,7 @@ def _new_topic(topic: DeclaredTopic) -> Change:
 def _topic_changes(topic: DeclaredTopic, there: PresentTopic) -> Iterator[Change]:
     if topic.partitions is not None and topic.partitions != there.partitions:
         yield _partition_change(topic.name, there.partitions, topic.partitions)
-    if topic.replication is not None and there.replication != {topic.replication}:
+    if topic.replication is not None and there.replication and there.replication != {topic.replication}:
         yield _replication_change(topic.name, there.replication, topic.replication)
     yield from config_change(there, topic.configs)
 
@@ -171,7 +171,9 @@ def config_change(topic: PresentTopic, values: Mapping[str, Value | None]) -> It
 
 def topic_deletion(topic: PresentTopic) -> Change:
     """The deletion of a topic."""
-    sizes = {PARTITIONS: topic.partitions, REPLICATION: min(topic.replication, default=0)}
+    sizes = {PARTITIONS: topic.partitions}
+    if topic.replication:
+        sizes[REPLICATION] = min(topic.replication)
     gone = tuple(Difference(size, Setting(float(number), True), None) for size, number in sizes.items())
     return Change(TOPIC, topic.name, DELETE, gone, ("all its records are deleted",))
 

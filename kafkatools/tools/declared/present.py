@@ -30,8 +30,8 @@ TRANSIENT_CONFIGS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 class PresentTopic(NamedTuple):
     """A topic. `replication`: the numbers of replicas that its partitions have, or will have when the reassignments in
-    progress are complete. `overrides`: its own config values; `values`: all config values, None for a sensitive one.
-    Both are empty if the configs were not read."""
+    progress are complete; empty if these are unknown. `overrides`: its own config values; `values`: all config values,
+    None for a sensitive one. Both are empty if the configs were not read."""
 
     name: str
     partitions: int
@@ -44,13 +44,15 @@ class PresentTopic(NamedTuple):
 @dataclass
 class Present:
     """The state of a cluster: the kinds that were read, the others are empty. `config_names`: those that the brokers
-    have for topics, as far as topics were described."""
+    have for topics, as far as topics were described. `is_replication_known`: False if no broker listed the
+    reassignments in time."""
 
     topics: dict[str, PresentTopic] = field(default_factory=dict)
     acls: list[Acl] = field(default_factory=list)
     quotas: dict[Entity, Mapping[str, float]] = field(default_factory=dict)
     users: dict[Credential, int] = field(default_factory=dict)
     config_names: frozenset[str] = frozenset()
+    is_replication_known: bool = True
 
 
 def read_present(admin: AdminClient, kinds: Collection[str], with_configs: Collection[str] | None = None) -> Present:
@@ -79,6 +81,7 @@ def read_present(admin: AdminClient, kinds: Collection[str], with_configs: Colle
 
 def _read_topics(admin: AdminClient, present: Present, with_configs: Collection[str] | None) -> None:
     moves = _moves(admin)
+    present.is_replication_known = moves is not None
     for name, description in sorted(describe_all_topics(admin).items()):
         if isinstance(description.error, UnknownTopicOrPartition):
             continue  # deleted between two pages of the listing
@@ -106,23 +109,32 @@ def _ensure_missing(admin: AdminClient, names: Sequence[str]) -> None:
             raise naming(description.error, Right("DESCRIBE", TOPIC, name))
 
 
-def _moves(admin: AdminClient) -> Mapping[tuple[str, int], PartitionReassignment]:
-    """Return the reassignments in progress; none if the user may not see them, or without a controller, when no move
-    begins or ends. Raises other KafkaErrors."""
+def _moves(admin: AdminClient) -> Mapping[tuple[str, int], PartitionReassignment] | None:
+    """Return the reassignments in progress: none if the user may not see them; None after a timeout, such as without a
+    controller. Raises other KafkaErrors."""
     try:
         return list_reassignments(admin, timeout_ms=min(_MOVES_WITHIN_MS, admin.timeout_ms))
     except (RequestTimedOut, Timeout):
-        return {}
+        return None
 
 
-def _topic(description: TopicDescription, moves: Mapping[tuple[str, int], PartitionReassignment]) -> PresentTopic:
+def _topic(
+    description: TopicDescription, moves: Mapping[tuple[str, int], PartitionReassignment] | None
+) -> PresentTopic:
+    is_internal = description.is_internal or description.name.startswith("__")
+    replication = frozenset() if moves is None else _replication(description, moves)
+    return PresentTopic(description.name, len(description.partitions), replication, is_internal)
+
+
+def _replication(
+    description: TopicDescription, moves: Mapping[tuple[str, int], PartitionReassignment]
+) -> frozenset[int]:
     replication = set()
     for partition in description.partitions:
         move = moves.get((description.name, partition.partition))
         replicas = partition.replicas if move is None else set(move.replicas) - set(move.removing_replicas)
         replication.add(len(replicas))
-    is_internal = description.is_internal or description.name.startswith("__")
-    return PresentTopic(description.name, len(description.partitions), frozenset(replication), is_internal)
+    return frozenset(replication)
 
 
 def _with_configs(topic: PresentTopic, config: ResourceConfig) -> PresentTopic:

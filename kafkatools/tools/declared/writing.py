@@ -24,7 +24,8 @@ _YAML_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "n
 
 def tree_of(present: Present) -> Tree:
     """The state as the tree of a file, without empty sections. Topics whose partitions have different numbers of
-    replicas have no `replication`; internal topics and the throttles of reassignments are left out."""
+    replicas, or unknown ones, have no `replication`; internal topics and the throttles of reassignments are left
+    out."""
     sections: Tree = {
         TOPICS: {name: _topic(present, name) for name, topic in present.topics.items() if not topic.is_internal},
         ACLS: _acls(present.acls),
