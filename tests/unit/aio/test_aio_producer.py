@@ -112,7 +112,8 @@ def test_a_full_buffer_makes_sends_wait(bootstrap: str) -> None:
             futures = []
 
             async def send(task: int) -> None:
-                futures.extend([await producer.send("memory", b"%d" % task * 500) for _ in range(200)])
+                for _ in range(200):
+                    futures.append(await producer.send("memory", b"%d" % task * 500))  # noqa: PERF401
 
             most = 0
             sending = asyncio.gather(
