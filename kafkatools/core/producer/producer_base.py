@@ -188,12 +188,6 @@ class ProducerBase:
                 raise ValueError(
                     f"The partitioner generated an invalid partition number: {partition}. It should be non-negative."
                 )
-            count = cluster.partition_count(topic)
-            if count is not None and partition >= count:
-                raise ValueError(
-                    f"The partitioner generated an invalid partition number: {partition}. Topic {topic} has {count} "
-                    "partitions."
-                )
             return partition
         if key is None or self._ignore_keys:
             return UNKNOWN_PARTITION
