@@ -308,12 +308,13 @@ class Producer(ProducerBase):
                 raise pool.exhausted(pool.poolable_size_bytes, self._max_block_ms)
             await self._turns.wait(remaining_ms)
 
-    async def _empty_outbox(self, limit_ms: int | None = None) -> None:
+    async def _empty_outbox(self, limit_ms: int | None = None, deadline_ms: int | None = None) -> None:
         """Append what was sent before, and wait for the memory that this needs. Records that other tasks send meanwhile
-        are not waited for. Raises Timeout after `limit_ms` (None: max.block.ms ends the appends)."""
+        are not waited for. Raises Timeout at `deadline_ms`, the end of a call of `limit_ms` (None: max.block.ms ends
+        the appends)."""
         self._append_all()
         outbox, now_ms = self._outbox, self.clock.now_ms
-        begun, deadline_ms = outbox.begun, None if limit_ms is None else now_ms() + limit_ms
+        begun = outbox.begun
         while outbox.ended < begun:
             remaining_ms = None if deadline_ms is None else deadline_ms - now_ms()
             if remaining_ms is not None and remaining_ms <= 0:
@@ -539,7 +540,7 @@ class Producer(ProducerBase):
         self._turns.start()
         await self._finish(operation, limit_ms)
         if operation == "commit":
-            await self._empty_outbox(max(0, deadline_ms - self.clock.now_ms()))
+            await self._empty_outbox(limit_ms, deadline_ms)
         elif operation == "abort":
             self._outbox.fail(TransactionAborted("Failing the record since the transaction was aborted"))
         result = begin()
