@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkatools.core.topic_names import topic_name_problem
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args, java_int
 from kafkatools.options.connection import BOTH_SERVERS
@@ -134,6 +133,8 @@ def _check_alter(args: Args, entities: Entities) -> None:
 
 def check_topic_name(name: str) -> None:
     """Check a topic name with the messages of Topic.validate. Raises UsageError."""
+    from kafkatools.core.topic_names import topic_name_problem
+
     problem = topic_name_problem(name)
     if problem is not None:
         raise UsageError(problem)

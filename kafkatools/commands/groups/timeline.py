@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, java_int
 from kafkatools.options.connection import connect_admin
@@ -29,6 +28,8 @@ def run(console: Console, args: Args) -> ExitStatus:
     group without records, KafkaError, OSError."""
     if not args.operand:
         raise UsageError("The group is missing: kt groups timeline GROUP")
+    from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
+
     size = len(args.operand.encode(errors="surrogateescape"))
     if size > MAX_STRING_BYTES:
         raise UsageError(
