@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable
 
 from kafkatools.core.clock import Clock
@@ -37,6 +39,15 @@ class FailureReports:
         """Report an error that no client caused: a bug (any exception but KafkaError) or a disk failure
         (KafkaStorageError). Other KafkaErrors are ignored."""
         if not isinstance(error, KafkaError):
-            self.report(f"{type(error).__name__}: {error}")
+            self.report(bug_text(error))
         elif isinstance(error, KafkaStorageError):
             self.report(str(error))
+
+
+def bug_text(error: BaseException) -> str:
+    """Return the type and message of an exception that is a bug, with the place in the code where it was raised."""
+    text = f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return text
+    return f"{text} (in {frames[-1].name}, line {frames[-1].lineno} of {os.path.basename(frames[-1].filename)})"

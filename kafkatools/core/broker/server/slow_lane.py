@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from kafkatools.core.broker.server.failure_reports import bug_text
 from kafkatools.core.broker.server.requests import DELAYED, Client, CloseConnection, Request, Response
 from kafkatools.core.clock import thread_time_ns
 
@@ -81,7 +82,7 @@ class _Job:
         except _Abandoned:
             pass
         except BaseException as error:  # noqa: BLE001 - the boundary of a thread: the listener must get the control back
-            self.outcome = CloseConnection(f"{type(error).__name__}: {error}")
+            self.outcome = CloseConnection(bug_text(error))
         finally:
             self.is_done = True
             self._has_paused.release()

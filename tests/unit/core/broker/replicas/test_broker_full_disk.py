@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -285,6 +286,16 @@ def test_a_failure_that_repeats_is_told_once_a_minute_with_a_count() -> None:
     clock.advance_ms(60_000)
     reports.report("no room")
     assert told[2:] == ["no room (2 more times since the last report)"]
+
+
+def test_a_bug_is_told_with_its_place_in_the_code() -> None:
+    told: list[str] = []
+    reports = FailureReports(ManualClock(), told.append)
+    try:
+        {}["orders"]
+    except KeyError as error:
+        reports.note_failure(error)
+    assert re.fullmatch(r"KeyError: 'orders' \(in test_a_bug_\w+, line \d+ of test_broker_full_disk\.py\)", told[0])
 
 
 def test_errors_of_descriptors_name_their_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
