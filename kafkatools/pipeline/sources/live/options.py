@@ -23,6 +23,7 @@ from kafkatools.core.json_texts import parse_json
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources.record_bounds import RecordBounds
+from kafkatools.pipeline.uris import topic_names
 
 _log = logging.getLogger(__name__)
 
@@ -350,7 +351,7 @@ class OptionReader:
         if option == "assign":
             return Subscription(option, partitions=_partitions(text))
         if option == "subscribe":
-            topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+            topics = topic_names(text)
             if not topics:
                 raise PipelineError(f"subscribe names no topic: {text!r}")
             return Subscription(option, topics=topics)
