@@ -309,13 +309,15 @@ class Producer(ProducerBase):
             await self._turns.wait(remaining_ms)
 
     async def _empty_outbox(self, limit_ms: int | None = None, deadline_ms: int | None = None) -> None:
-        """Append what was sent before, and wait for the memory that this needs. Records that other tasks send meanwhile
-        are not waited for. Raises Timeout at `deadline_ms`, the end of a call of `limit_ms` (None: max.block.ms ends
-        the appends)."""
+        """Append what was sent before, and wait for the memory that this needs (None: max.block.ms ends the appends).
+
+        Records that other tasks send meanwhile are not waited for, except by a commit of `limit_ms`, which ends at
+        `deadline_ms`: they are of the transaction, and one that was appended later would fail it. Raises Timeout then.
+        """
         self._append_all()
         outbox, now_ms = self._outbox, self.clock.now_ms
         begun = outbox.begun
-        while outbox.ended < begun:
+        while outbox.ended < begun or (deadline_ms is not None and outbox):
             remaining_ms = None if deadline_ms is None else deadline_ms - now_ms()
             if remaining_ms is not None and remaining_ms <= 0:
                 raise Timeout(f"Timeout expired after {limit_ms}ms while records of the transaction waited for memory")
@@ -392,7 +394,6 @@ class Producer(ProducerBase):
                 self._turns.stop()
                 self._resolver.close()
                 self._outbox.fail(IllegalState("Producer is closed forcefully."))
-                self._accumulator.close()
                 self._shut_down()
                 self._interceptors.close()
 
@@ -513,7 +514,8 @@ class Producer(ProducerBase):
                 await self._await_result(result, self._max_block_ms)
 
         with self.sender.metrics.time("txn-prepare"):
-            return await run(self._transactional().prepare(lambda: self._accumulator.has_incomplete), wait)
+            manager, accumulator = self._transactional(), self._accumulator
+            return await run(manager.prepare(lambda: bool(self._outbox) or accumulator.has_incomplete), wait)
 
     async def complete_transaction(self, decided: PreparedTransaction, timeout_ms: int | None = None) -> bool:
         """Commit the prepared transaction if it is the one that the external coordinator decided to commit, else abort

@@ -458,6 +458,57 @@ def test_a_commit_whose_records_wait_for_memory_times_out(broker: kafkatools.Emb
     run_on("asyncio", main)
 
 
+def test_a_commit_has_records_that_tasks_send_while_it_waits_for_memory(broker: kafkatools.EmbeddedBroker) -> None:
+    async def main() -> None:
+        settings = {"transactional_id": "meanwhile", "buffer_memory": 20_000, "batch_size": 8_000}
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, **settings) as producer:
+
+            async def send(turns: int) -> kafkatools.RecordMetadata | None:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                try:
+                    delivery = await producer.send("late", b"meanwhile")
+                except IllegalState:  # the commit has begun
+                    return None
+                return await delivery
+
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            rows = await producer.send_many("late", [b"late".ljust(900)] * 100)
+            committing = asyncio.create_task(producer.commit_transaction())
+            sends = [asyncio.create_task(send(turns)) for turns in range(5)]
+            await committing
+            assert any(await asyncio.gather(*sends))
+            assert sum(run.row_count for run in await rows) == 100
+
+    run_on("asyncio", main)
+
+
+def test_a_prepared_transaction_has_all_records_that_tasks_have_sent(broker: kafkatools.EmbeddedBroker) -> None:
+    async def main() -> None:
+        deliveries: list[asyncio.Future[kafkatools.RecordMetadata]] = []
+
+        async def send_on(producer: aio.Producer) -> None:
+            with pytest.raises(IllegalState, match="PREPARED_TRANSACTION"):
+                while True:
+                    deliveries.append(await producer.send("late", b"prepared"))
+                    await asyncio.sleep(0)
+
+        async with aio.Producer(bootstrap_servers=broker.bootstrap, transactional_id="prepared") as producer:
+            await producer.init_transactions()
+            for _ in range(40):
+                await producer.begin_transaction()
+                await producer.send("late", b"prepared")
+                async with asyncio.TaskGroup() as tasks:
+                    for _ in range(3):
+                        tasks.create_task(send_on(producer))
+                    prepared = await producer.prepare_transaction()
+                await asyncio.gather(*deliveries)
+                await producer.complete_transaction(prepared)
+
+    run_on("asyncio", main)
+
+
 def test_a_transaction_inside_of_another_one_is_refused_and_aborts_nothing(bootstrap: str) -> None:
     async def main() -> None:
         settings = {"transactional_id": "outer"}
