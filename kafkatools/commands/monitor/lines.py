@@ -19,11 +19,12 @@ def summary(view: ClusterView) -> str:
     totals = view.totals
     active = active_controllers(view)
     is_unknown = any(topic.has_unknown_ends for topic in view.topics)
-    lag = totals.lag if totals.lag is not None else at_least(None, totals.least_lag)
+    lag = at_least(totals.lag, totals.least_lag)
+    under_min_isr = at_least(totals.under_min_isr if view.is_min_isr_known else None, totals.under_min_isr)
     controller = view.controller if active else "none" if active == 0 else "-"
     text = (
         f"brokers {totals.answering}/{totals.brokers} controller {controller} topics {totals.topics} "
-        f"partitions {totals.partitions} offline {totals.offline} under-min-isr {totals.under_min_isr} "
+        f"partitions {totals.partitions} offline {totals.offline} under-min-isr {under_min_isr} "
         f"under-replicated {totals.under_replicated} groups {totals.groups} lag {lag} "
         f"messages/s {rate(totals.messages_in, is_unknown=is_unknown)} "
         f"bytes/s {rate(totals.bytes_in, is_unknown=is_unknown)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, unique
 
 from kafkatools.tools.monitor.figures import ids
-from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView, TopicView
+from kafkatools.tools.monitor.view import ClusterView, GroupView, PartitionView, TopicView, total
 
 
 @unique
@@ -61,9 +61,9 @@ def is_in_trouble(part: PartitionView) -> bool:
 
 
 def catches_up_s(view: ClusterView, group: GroupView) -> float | None:
-    """Return the seconds until a group has no lag at current rates. None without lag, if lag or consumption is unknown
-    or zero, or if the lag does not shrink. A topic's unknown rate counts as 0."""
+    """Return the seconds until a group has no lag at current rates. None without lag, if lag, consumption or the rate
+    of a topic is unknown, or if the lag does not shrink."""
     if not group.lag or not group.consumed:
         return None
-    gain = group.consumed - sum(view.produced.get(topic, 0) for topic in group.consumed_by_topic or {})
-    return group.lag / gain if gain > 0 else None
+    produced = total(view.produced.get(topic) for topic in group.consumed_by_topic or {})
+    return group.lag / (group.consumed - produced) if produced is not None and produced < group.consumed else None

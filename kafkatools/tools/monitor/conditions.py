@@ -138,10 +138,13 @@ def narrowed(view: ClusterView, on: tuple[Selector, ...]) -> ClusterView:
 
     if not on:
         return view
+    groups = tuple(group_of(group) for group in view.groups if takes("group", group.group_id))
+    is_whole = bool(groups) and any(selector.key == "group" and selector.is_exact for selector in on)
     return view._replace(
         brokers=tuple(broker for broker in view.brokers if takes("broker", broker.id)),
         topics=tuple(topic_of(topic) for topic in view.topics if takes("topic", topic.name)),
-        groups=tuple(group_of(group) for group in view.groups if takes("group", group.group_id)),
+        groups=groups,
+        unlisted=() if is_whole else view.unlisted,  # other groups do not matter
     )
 
 

@@ -35,13 +35,18 @@ def view_json(view: ClusterView, findings: Sequence[str], unknowns: Sequence[str
 
 def head_json(view: ClusterView) -> dict[str, object]:
     """Return time, cluster id, controller, faults and totals of a snapshot."""
+    totals = {**view.totals._asdict()}
+    if not view.is_min_isr_known:
+        totals |= {"under_min_isr": None, "at_min_isr": None}
+    if view.why_no_moves:
+        totals["moving"] = None
     return {
         "time": view.time_ms,
         "took_ms": view.took_ms,
         "cluster_id": view.cluster_id,
         "controller": view.controller if view.controller >= 0 else None,
         "wrong": what_is_wrong(view),
-        "totals": {_TOTALS.get(name, name): _round(value) for name, value in view.totals._asdict().items()},
+        "totals": {_TOTALS.get(name, name): _round(value) for name, value in totals.items()},
     }
 
 
@@ -91,7 +96,7 @@ def topic_json(topic: TopicView) -> dict[str, object]:
         "min_isr": parts[0].min_isr if parts else None,
         "offline": sum(part.is_offline for part in parts),
         "under_replicated": sum(part.is_under_replicated for part in parts),
-        "under_min_isr": sum(part.is_under_min_isr for part in parts),
+        "under_min_isr": sum(part.is_under_min_isr for part in parts) if topic.is_min_isr_known else None,
         "bytes": topic.size_bytes,
         "messages_per_second": _round(topic.messages_in),
         "bytes_per_second": _round(topic.bytes_in),
@@ -114,8 +119,8 @@ def partition_json(part: PartitionView) -> dict[str, object]:
         "removing_replicas": list(part.removing_replicas),
         "offline": part.is_offline,
         "under_replicated": part.is_under_replicated,
-        "under_min_isr": part.is_under_min_isr,
-        "at_min_isr": part.is_at_min_isr,
+        "under_min_isr": part.is_under_min_isr if part.is_min_isr_known else None,
+        "at_min_isr": part.is_at_min_isr if part.is_min_isr_known else None,
         "end_offset": part.end_offset,
         "bytes": part.size_bytes,
     }

@@ -136,17 +136,13 @@ def _why_no_total_lag(view: ClusterView) -> str:
 
 
 def _why_no_min_isr(view: ClusterView) -> str:
-    unset = (part.topic for part in view.partitions if part.min_isr is None and not part.is_offline)
+    unset = (part.topic for part in view.partitions if not part.is_min_isr_known)
     return next((f"min.insync.replicas of {topic} is not reported" for topic in unset), "")
 
 
 def _why_no_log_dirs(view: ClusterView) -> str:
     silent = (broker.id for broker in view.brokers if broker.is_alive and broker.log_dirs is None)
     return next((f"broker {broker} did not report its log directories" for broker in silent), "")
-
-
-def _why_no_moves(view: ClusterView) -> str:
-    return next((problem.message for problem in view.problems if problem.what == "reassignments"), "")
 
 
 # -- figures of groups and disks --
@@ -224,7 +220,8 @@ MEASURES: dict[str, Measure] = {
     "at-min-isr": Measure(_partitions(lambda part: part.is_at_min_isr, _why_no_min_isr), _OF_PARTITIONS),
     "not-preferred": Measure(_partitions(lambda part: not part.is_preferred), _OF_PARTITIONS),
     "moving": Measure(
-        _partitions(lambda part: bool(part.adding_replicas or part.removing_replicas), _why_no_moves), _OF_PARTITIONS
+        _partitions(lambda part: bool(part.adding_replicas or part.removing_replicas), lambda view: view.why_no_moves),
+        _OF_PARTITIONS,
     ),
     "offline-log-dirs": Measure(_count(lambda view: view.totals.offline_log_dirs, _why_no_log_dirs), ("broker",)),
     "disk-used": Measure(_disk_used, ("broker",), "%"),

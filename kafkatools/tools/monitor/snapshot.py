@@ -24,7 +24,6 @@ from kafkatools.core.admin.topics import (
     next_cursor,
 )
 from kafkatools.core.errors import (
-    ClusterAuthorizationFailed,
     ConnectionFailed,
     CoordinatorNotAvailable,
     Disconnected,
@@ -323,12 +322,12 @@ class Snapshot:
         return quorum
 
     def moves(self, response: BrokerResponse) -> Moves:
-        """Return the ongoing reassignments by partition; empty after an error. Brokers that are too old or deny access
-        are no problem, as in Kafka's tools."""
+        """Return the ongoing reassignments by partition; empty after an error. Brokers that are too old are no
+        problem, as in Kafka's tools."""
         error = response.error or error_in(response.entity)
         if error is not None:
-            if not isinstance(error, (UnsupportedVersion, ClusterAuthorizationFailed)):
-                self.complain(NO_BROKER, "reassignments", error)
+            if not isinstance(error, UnsupportedVersion):
+                self.complain(NO_BROKER, "reassignments", naming(error, _DESCRIBE_CLUSTER))
             return {}
         return by_partition(
             response.entity.topics, lambda part: (tuple(part.adding_replicas), tuple(part.removing_replicas))

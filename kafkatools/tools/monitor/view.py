@@ -93,6 +93,12 @@ class PartitionView(NamedTuple):
         return len(self.isr) < len(self.replicas) - len(self.adding_replicas)
 
     @property
+    def is_min_isr_known(self) -> bool:
+        """Return whether `is_under_min_isr` and `is_at_min_isr` are certain: False if min.insync.replicas of a
+        partition with a leader is unknown."""
+        return self.min_isr is not None or self.is_offline
+
+    @property
     def is_under_min_isr(self) -> bool:
         """Return whether the ISR is too small for acks=all; True without a leader, False if min.insync.replicas is
         unknown."""
@@ -124,6 +130,11 @@ class TopicView(NamedTuple):
     def size_bytes(self) -> int | None:
         """The size of the leaders' logs in bytes; None when one is unknown."""
         return total(part.size_bytes for part in self.partitions)
+
+    @property
+    def is_min_isr_known(self) -> bool:
+        """Return whether min.insync.replicas is known, or no partition has a leader."""
+        return all(part.is_min_isr_known for part in self.partitions)
 
     @property
     def has_unknown_ends(self) -> bool:
@@ -312,9 +323,19 @@ class ClusterView(_Found):
         return self.by_partition.values()
 
     @cached_property
-    def produced(self) -> Mapping[str, float]:
-        """The messages per second of each topic, 0 where unknown."""
-        return {topic.name: topic.messages_in or 0 for topic in self.topics}
+    def is_min_isr_known(self) -> bool:
+        """Return whether the counts of partitions under and at their min ISR are complete."""
+        return all(part.is_min_isr_known for part in self.partitions)
+
+    @cached_property
+    def why_no_moves(self) -> str:
+        """The reason why the reassignments are unknown; empty if they are known."""
+        return next((problem.message for problem in self.problems if problem.what == "reassignments"), "")
+
+    @cached_property
+    def produced(self) -> Mapping[str, float | None]:
+        """The messages per second of each topic, None where unknown."""
+        return {topic.name: topic.messages_in for topic in self.topics}
 
     @cached_property
     def totals(self) -> Totals:

@@ -29,6 +29,7 @@ from kafkatools.tools.monitor.assessment import catches_up_s, partition_notes
 from kafkatools.tools.monitor.board import Board
 from kafkatools.tools.monitor.changes import KINDS
 from kafkatools.tools.monitor.conditions import what_is_wrong
+from kafkatools.tools.monitor.json_form import partition_json
 from kafkatools.tools.monitor.measures import MEASURES
 from kafkatools.tools.monitor.metrics.exposition import ALL_METRICS, MetricsPage
 from kafkatools.tools.monitor.metrics.families import METRICS
@@ -172,6 +173,16 @@ def test_groups_of_a_coordinator_that_is_away_make_conditions_unknown() -> None:
     assert view.totals.lag is None and well_view().totals.lag == 0
 
 
+def test_a_condition_on_a_listed_group_does_not_wait_for_other_coordinators() -> None:
+    view = ill_view(unlisted=("broker 2 did not list its groups: refused",))
+    for text in ("lag>100 on group=left", "total-lag>100 on group=left", "members>0 on group=left"):
+        assert list(parse_condition(text).unknowns(view, is_only_snapshot=False)) == [], text
+    (found,) = parse_condition("lag>500 on group=le*").unknowns(view, is_only_snapshot=False)
+    assert found.startswith("lag>500 on group=le* is unknown for groups that are not listed: broker 2 did not list")
+    (found,) = parse_condition("lag>500 on group=away").unknowns(view, is_only_snapshot=False)
+    assert found.endswith("there is no group away: broker 2 did not list its groups: refused")
+
+
 def test_a_rate_is_unknown_only_where_there_is_no_second_look() -> None:
     first = well_view()._replace(topics=(well_view().topics[0]._replace(messages_in=None),))
     condition = parse_condition("messages>=0")
@@ -192,6 +203,25 @@ def test_a_sum_with_an_unknown_part_is_unknown() -> None:
     assert [board_of(view).history("group", name).values["lag"] for name in ("left", "g")] == [[500], [None]]
     (table,) = tables(view, ("groups",), False, [])
     assert [row.cells[5] for row in table.rows] == ["500", ">=100"]
+
+
+def test_counts_over_an_unknown_min_isr_and_unknown_moves_are_unknown() -> None:
+    topic = well_view().topics[0]
+    part = topic.partitions[0]._replace(min_isr=None)
+    problems = (Problem(NO_BROKER, "reassignments", "refused"),)
+    view = well_view()._replace(topics=(topic._replace(partitions=(part,)),), problems=problems)
+    data = page_data(board_of(view))
+    assert [data["totals"][name] for name in ("under_min_isr", "at_min_isr", "moving")] == [None] * 3
+    assert data["topics"][0]["under_min_isr"] is None
+    assert (partition_json(part)["under_min_isr"], partition_json(part)["at_min_isr"]) == (None, None)
+    assert board_of(view).history("cluster").values["under_min_isr"] == [None]
+    assert " under-min-isr ? " in line(view)
+    (table,) = tables(view, ("topics",), False, [])
+    assert table.rows[0].cells[4] == "?"
+    unknown = ("underminisrpartitioncount", "atminisrpartitioncount", "reassigningpartitions")
+    found = {name.rpartition("_")[2] for name, _ in samples(metrics(board_of(view)))}
+    known = {name.rpartition("_")[2] for name, _ in samples(metrics(board_of(well_view())))}
+    assert found.isdisjoint(unknown) and known.issuperset(unknown)
 
 
 def test_a_group_of_which_nothing_is_known_is_shown_so() -> None:
@@ -356,6 +386,8 @@ def test_a_group_catches_up_by_what_it_gains() -> None:
     assert catches_up_s(view, view.groups[1]) is None
     slower = known._replace(consumed=200.0)
     assert catches_up_s(view, slower) is None
+    silent = view._replace(topics=(view.topics[0]._replace(messages_in=None),))
+    assert catches_up_s(silent, known) is None, "nobody knows what arrives"
 
 
 def test_every_section_has_a_table() -> None:

@@ -85,9 +85,8 @@ def _broker_facts(model: Model) -> Iterator[Fact]:
 
 def _partition_facts(model: Model) -> Iterator[Fact]:
     totals = model.view.totals
-    is_min_unknown = any(part.min_isr is None and not part.is_offline for part in model.view.partitions)
-    unset = "min.insync.replicas is not reported" if is_min_unknown else ""
-    moves = next((problem.message for problem in model.view.problems if problem.what == "reassignments"), "")
+    unset = "" if model.view.is_min_isr_known else "min.insync.replicas is not reported"
+    moves = model.view.why_no_moves
     for name, state, known, note, mood in (
         ("  offline", "offline", True, "", BAD),
         ("  under min ISR", "under-min-isr", not unset, unset, BAD),

@@ -40,8 +40,7 @@ def _topics(model: Model, target: Target) -> list[TopicView]:
 
 def _under_min_isr(model: Model, topic: TopicView) -> Cell:
     under = sum(part.is_under_min_isr for part in topic.partitions)
-    is_unknown = any(part.min_isr is None and not part.is_offline for part in topic.partitions)
-    return c.at_least(None if is_unknown else under, under)
+    return c.at_least(under if topic.is_min_isr_known else None, under)
 
 
 def _topic_rate(model: Model, topic: TopicView) -> Cell:

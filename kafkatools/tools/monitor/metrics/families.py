@@ -36,19 +36,31 @@ class Metric(NamedTuple):
 # -- samples --
 
 
-def _of_brokers(name: str, about: str, brokers: Callable[[PartitionView], Iterable[int]]) -> Metric:
-    """Return a metric that counts, for each live broker, the partitions for which `brokers` names it."""
+_IsKnown = Callable[[ClusterView, PartitionView], bool]
+
+
+def _of_brokers(
+    name: str,
+    about: str,
+    brokers: Callable[[PartitionView], Iterable[int]],
+    is_known: _IsKnown = lambda view, part: True,
+) -> Metric:
+    """Return a metric that counts, for each live broker, the partitions for which `brokers` names it. The leader of a
+    partition for which `is_known` is false has no sample."""
 
     def samples(view: ClusterView) -> Samples:
         counts = Counter(broker for part in view.partitions for broker in brokers(part))
-        return [((broker.id,), counts[broker.id]) for broker in view.brokers if broker.is_alive]
+        unknown = {part.leader for part in view.partitions if not is_known(view, part)}
+        return [((b.id,), counts[b.id]) for b in view.brokers if b.is_alive and b.id not in unknown]
 
     return Metric(name, GAUGE, about, ("broker",), JMX, samples)
 
 
-def _of_leaders(name: str, about: str, holds: Callable[[PartitionView], bool]) -> Metric:
+def _of_leaders(
+    name: str, about: str, holds: Callable[[PartitionView], bool], is_known: _IsKnown = lambda view, part: True
+) -> Metric:
     """Return a metric that counts, for each live broker, the partitions it leads for which `holds` is true."""
-    return _of_brokers(name, about, lambda part: (part.leader,) if holds(part) else ())
+    return _of_brokers(name, about, lambda part: (part.leader,) if holds(part) else (), is_known)
 
 
 def _of_cluster(name: str, about: str, value: Callable[[ClusterView], int | None], source: str = JMX) -> Metric:
@@ -149,11 +161,13 @@ METRICS: tuple[Metric, ...] = (
         "kafka_server_replicamanager_underminisrpartitioncount",
         "Partitions led by the broker whose ISR is smaller than min.insync.replicas.",
         lambda part: part.is_under_min_isr,
+        lambda view, part: part.is_min_isr_known,
     ),
     _of_leaders(
         "kafka_server_replicamanager_atminisrpartitioncount",
         "Partitions led by the broker whose ISR is as large as min.insync.replicas.",
         lambda part: part.is_at_min_isr,
+        lambda view, part: part.is_min_isr_known,
     ),
     _of_leaders("kafka_server_replicamanager_leadercount", "Partitions that the broker leads.", lambda _: True),
     _of_brokers("kafka_server_replicamanager_partitioncount", "Replicas that the broker has.", lambda p: p.replicas),
@@ -166,6 +180,7 @@ METRICS: tuple[Metric, ...] = (
         "kafka_server_replicamanager_reassigningpartitions",
         "Partitions led by the broker whose replicas are being reassigned.",
         lambda part: bool(part.adding_replicas or part.removing_replicas),
+        lambda view, part: not view.why_no_moves,
     ),
     Metric(
         "kafka_server_brokertopicmetrics_messagesin_total", COUNTER,

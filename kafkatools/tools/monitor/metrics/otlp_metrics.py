@@ -50,11 +50,6 @@ def _log_dirs(field: str) -> Callable[[ClusterView], Samples]:
     ]
 
 
-def _under_min_isr(view: ClusterView) -> int | None:
-    is_known = all(part.min_isr is not None or part.is_offline for part in view.partitions)
-    return view.totals.under_min_isr if is_known else None
-
-
 _TOPIC, _PARTITION = ("topic",), ("topic", "partition")
 _GROUP, _GROUP_TOPIC, _GROUP_PARTITION = ("group",), ("group", "topic"), ("group", "topic", "partition")
 _DIRECTORY = ("broker", "directory")
@@ -118,7 +113,7 @@ METRICS: tuple[OtlpMetric, ...] = (
     ),
     OtlpMetric(
         "kt.partitions.under_min_isr", "{partitions}", "Partitions whose ISR is smaller than min.insync.replicas.", (),
-        _of_cluster(_under_min_isr),
+        _of_cluster(lambda view: view.totals.under_min_isr if view.is_min_isr_known else None),
     ),
     OtlpMetric(
         "kt.brokers.responding", "{brokers}", "Brokers that responded in the last snapshot.", (),

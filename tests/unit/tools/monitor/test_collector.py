@@ -179,7 +179,7 @@ class Brokers:
                 ApiKey.DESCRIBE_CLUSTER: self._cluster,
                 ApiKey.DESCRIBE_TOPIC_PARTITIONS: self._topics,
                 ApiKey.DESCRIBE_QUORUM: lambda header, request: {"error_code": 35, "topics": ()},
-                ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda header, request: {"error_code": 31, "topics": ()},
+                ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda header, request: {"topics": ()},
                 ApiKey.LIST_GROUPS: lambda header, request, id=id: {"groups": [self._group(header, id)]},
                 ApiKey.DESCRIBE_LOG_DIRS: lambda header, request, id=id: {"results": [self._log_dir(id)]},
                 ApiKey.LIST_OFFSETS: self._ends,
@@ -453,12 +453,14 @@ def test_a_controller_that_is_slow_is_not_gone_at_once() -> None:
     assert [[event.kind for event in view.events] for view in looks] == [[], [], ["controller-changed"], []]
 
 
-def test_who_may_not_see_the_quorum_knows_nothing_of_it() -> None:
+def test_who_may_not_describe_the_cluster_knows_neither_quorum_nor_reassignments() -> None:
     cluster = Brokers(1)
-    cluster.brokers[1].answers[ApiKey.DESCRIBE_QUORUM] = lambda header, request: {"error_code": 31, "topics": ()}
+    for api in (ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS):
+        cluster.brokers[1].answers[api] = lambda header, request: {"error_code": 31, "topics": ()}
     with cluster.running() as bootstrap, collector(bootstrap) as collects:
         view = collects.collect()
-    assert (view.controller, told(view)) == (NOT_REPORTED, [(NO_BROKER, "quorum")])
+    assert view.controller == NOT_REPORTED
+    assert told(view) == [(NO_BROKER, "quorum"), (NO_BROKER, "reassignments")]
 
 
 def test_old_brokers_tell_what_they_can() -> None:
