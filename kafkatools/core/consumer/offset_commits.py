@@ -321,6 +321,7 @@ class OffsetCommits:
         offsets = self.all_consumed()
         if not offsets or not self.channel.lookup.is_known:
             return None
+        self.advance()  # an async commit that waits for the coordinator is older: sent later, it would be the last word
         attempt = Attempt()
 
         def on_done(error: KafkaError | None) -> None:

@@ -1,15 +1,18 @@
-"""Committed offsets from a coordinator whose OffsetFetch response has other groups than the request."""
+"""Committed offsets: the order of commits, and a coordinator whose OffsetFetch response has other groups than the
+request."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from support.scripted_broker import ScriptedBroker
+from support.scripted_broker import Answer, ScriptedBroker
 
 import kafkatools
 from kafkatools.core.errors import UnknownServerError
 from kafkatools.core.protocol.api_versions import ApiKey
+
+SETTINGS = {"group.id": "billing", "default.api.timeout.ms": 5000}
 
 
 def offsets(group_id: str, offset: int) -> dict[str, Any]:
@@ -18,20 +21,22 @@ def offsets(group_id: str, offset: int) -> dict[str, Any]:
     return {"group_id": group_id, "topics": [{"name": "orders", "partitions": [part]}]}
 
 
-def committed(*groups: dict[str, Any]) -> int | None:
+def coordinating(answers: dict[int, Answer], versions: dict[int, tuple[int, int]]) -> ScriptedBroker:
+    """A broker that coordinates all groups."""
+
     def find(header: Any, request: Any) -> dict[str, Any]:
         place = {"node_id": 1, "host": "127.0.0.1", "port": broker.port, "error_code": 0}
         return {"coordinators": [{**place, "key": key} for key in request.coordinator_keys]}
 
-    broker = ScriptedBroker(
-        {ApiKey.FIND_COORDINATOR: find, ApiKey.OFFSET_FETCH: lambda header, request: {"groups": groups}},
-        {ApiKey.OFFSET_FETCH: (8, 9)},
+    broker = ScriptedBroker({ApiKey.FIND_COORDINATOR: find, **answers}, versions)
+    return broker
+
+
+def committed(*groups: dict[str, Any]) -> int | None:
+    broker = coordinating(
+        {ApiKey.OFFSET_FETCH: lambda header, request: {"groups": groups}}, {ApiKey.OFFSET_FETCH: (8, 9)}
     )
-    settings = {"group.id": "billing", "default.api.timeout.ms": 5000}
-    with (
-        broker.in_background(),
-        kafkatools.Consumer(settings, bootstrap_servers=broker.bootstrap) as consumer,
-    ):
+    with broker.in_background(), kafkatools.Consumer(SETTINGS, bootstrap_servers=broker.bootstrap) as consumer:
         found = consumer.committed([("orders", 0)])["orders", 0]
         return None if found is None else found.offset
 
@@ -44,3 +49,29 @@ def test_offsets_of_another_group_are_left_out() -> None:
 def test_response_without_the_group_is_an_error(groups: Any) -> None:
     with pytest.raises(UnknownServerError, match="The response has no result for group billing"):
         committed(*groups)
+
+
+def test_an_automatic_commit_does_not_overtake_one_that_waits_for_the_coordinator() -> None:
+    """The heartbeat thread finds the coordinator between the two steps of a poll."""
+    committed_offsets: list[int] = []
+
+    def commit(header: Any, request: Any) -> dict[str, Any]:
+        (part,) = request.topics[0].partitions
+        committed_offsets.append(part.committed_offset)
+        return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "error_code": 0}]}]}
+
+    broker = coordinating({ApiKey.OFFSET_COMMIT: commit}, {ApiKey.OFFSET_COMMIT: (8, 9)})
+    part = {"partition_index": 0, "leader_id": 1, "leader_epoch": -1, "replica_nodes": [1], "isr_nodes": [1]}
+    broker.topics = [{"name": "orders", "error_code": 0, "partitions": [part]}]
+    with broker.in_background(), kafkatools.Consumer(SETTINGS, bootstrap_servers=broker.bootstrap) as consumer:
+        consumer.assign([("orders", 0)])
+        consumer.seek(("orders", 0), 20)
+        group = consumer._group
+        assert group is not None
+        consumer.commit_async({("orders", 0): 10})
+        while not group._lookup.is_known:
+            group.channel.tick(consumer._clock.now_ms())
+            consumer._client.poll_background()
+        group.commits.maybe_auto_commit(consumer._clock.now_ms() + 5000)
+        consumer.commit_sync({("orders", 0): 30})
+    assert committed_offsets[:3] == [10, 20, 30]

@@ -56,7 +56,9 @@ def consumer_group_of(classic: Group, topics: GroupTopics) -> ConsumerGroup:
 
 def _consumer_member(classic: Group, member: Member, topics: GroupTopics) -> tuple[ConsumerMember, Assignment]:
     assignment = _assigned(classic.group_id, member.assignment, topics) if member.assignment else {}
-    subscription = read_subscription(member.metadata(classic.protocol_name or member.protocols[0][0]))
+    protocols = dict(member.protocols)
+    # During a rebalance a member may have joined again without the protocol of the last generation.
+    subscription = read_subscription(protocols.get(classic.protocol_name or "", member.protocols[0][1]))
     epoch = classic.generation_id
     consumer = ConsumerMember(
         member.member_id,

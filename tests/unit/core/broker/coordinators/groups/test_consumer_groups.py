@@ -444,9 +444,9 @@ def test_offsets_of_topics_that_members_read_are_kept(groups: Groups) -> None:
 
 
 # -- both protocols -------------------------------------------------------------------------------------------------
-def classic(groups: Groups, count: int = 1) -> list[dict[str, Any]]:
+def classic(groups: Groups, count: int = 1, *protocols: tuple[str, bytes]) -> list[dict[str, Any]]:
     """A stable classic group of consumers."""
-    joined: list[dict[str, Any]] = groups.harness.stable(count, protocols=(("range", SUBSCRIPTION),))
+    joined: list[dict[str, Any]] = groups.harness.stable(count, protocols=protocols or (("range", SUBSCRIPTION),))
     group = groups.group
     for member in group.members.values():
         member.assignment = ASSIGNMENT if member.member_id == joined[0]["member_id"] else b""
@@ -509,6 +509,18 @@ def test_a_waiting_rebalance_is_called_off_by_an_upgrade(groups: Groups) -> None
     groups.join("c")
     assert waiting.last_code == 27
     assert groups.harness.beat(member) == 27
+
+
+def test_an_upgrade_while_members_change_their_protocol(groups: Groups) -> None:
+    """One member has joined again without the protocol of the last generation, the other has not joined again yet."""
+    harness, roundrobin = groups.harness, ("roundrobin", SUBSCRIPTION)
+    first, second = (member["member_id"] for member in classic(groups, 2, ("range", SUBSCRIPTION), roundrobin))
+    assert harness.join(first, protocols=(roundrobin,)) == []
+    assert groups.join("c")["member_epoch"] == 2
+    members = groups.group.members
+    assert {key: member.subscribed_topic_names for key, member in members.items()} == dict.fromkeys(
+        (first, second, "c"), {"t"}
+    )
 
 
 @pytest.mark.parametrize(
