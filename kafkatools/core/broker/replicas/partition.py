@@ -292,7 +292,7 @@ class Partition:
     def note_durable(self, offset: int) -> bool:
         """Record that the log is synced up to `offset` (log.durability=fsync). Returns whether the high watermark
         moved."""
-        self.durable_end = offset
+        self.durable_end = max(self.durable_end, offset)
         if not self.followers and self.is_leader:
             return self.log.maybe_increment_high_watermark(offset)
         return self.maybe_increment_high_watermark()

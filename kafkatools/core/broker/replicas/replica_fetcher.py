@@ -277,10 +277,12 @@ class ReplicaFetcher:
         log = partition.log
         records = data.records
         if records is not None and (size := whole_batches_bytes(records)):
-            self._append_in_pieces(followed, records[:size])
+            try:
+                self._append_in_pieces(followed, records[:size])
+            finally:
+                if partition.waits_for_disk:
+                    self._sync(log)  # after an error, too: the pieces before it stay
             self.throttles.note_received(partition, size)
-            if partition.waits_for_disk:
-                self._sync(log)
             followed.settle()
             self._changed[partition.key] = followed
         if data.high_watermark >= 0:

@@ -4,6 +4,7 @@ who hears of elections, what followers know of producers, throttles."""
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,6 +126,21 @@ def test_a_follower_with_fsync_whose_sync_fails_tells_the_leader_of_no_record(cl
     cluster.run(150)
     assert follower.log.failure is not None
     assert (leader.log.log_end_offset, leader.followers[2].log_end_offset) == (11, 10)
+
+
+def test_a_follower_with_fsync_tells_the_leader_of_no_record_before_its_sync(cluster: ReplicaSimulation) -> None:
+    """Also of those before a batch that does not fit into its segments."""
+    leader, follower = partition_of(cluster.brokers[1]), partition_of(cluster.brokers[2])
+    follower.waits_for_disk = True
+    for partition, segment_bytes in ((leader, 5000), (follower, 500)):
+        partition.log.update_config(replace(partition.log.config, segment_bytes=segment_bytes))
+    cluster.brokers[2].is_paused = True
+    for size in (1, 1, 50):
+        leader.append(batch_of(*range(size)), cluster.clock.wall_ms(), required_acks=1)
+    cluster.run(30)
+    cluster.brokers[2].resume()
+    cluster.run_until(lambda: leader.followers[2].log_end_offset == 12)
+    assert (follower.log.log_end_offset, follower.log.recovery_point) == (12, 12)
 
 
 def test_a_follower_shows_nothing_above_its_high_watermark(cluster: ReplicaSimulation) -> None:

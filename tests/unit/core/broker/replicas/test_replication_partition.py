@@ -163,6 +163,29 @@ def test_a_sync_that_ends_after_a_truncation_says_nothing_of_what_was_written_si
     assert "fsync 00000000000000000000.log" in partition.log.files.operations  # type: ignore[attr-defined]
 
 
+def test_a_sync_that_began_before_the_partition_followed_another_leader_takes_back_no_durable_record() -> None:
+    leader = Leader(waits_for_disk=True)
+    partition = leader.partition
+    commits = GroupCommit(ManualClock(), lambda: None, lambda partition: None, lambda error: None)
+    commits.max_threads = 0  # syncs run when the test says so
+    for count in (1, 3):
+        leader.write(count)
+        commits.note(partition)
+        commits.turn()
+    follows = replace(leader.state, leader=2, leader_epoch=EPOCH + 1, partition_epoch=1)
+    partition.make_follower(follows, 1)
+    records = batch_of(1, 2)
+    stamp_batch(records, 0, base_offset=4, leader_epoch=EPOCH + 1)
+    partition.log.append_as_follower(records, WALL_MS)
+    partition.log.flush(WALL_MS)  # as the fetcher does
+    partition.make_leader(replace(follows, leader=1, leader_epoch=EPOCH + 2, partition_epoch=2), 1, NOW)
+    commits.run_pending()
+    commits.turn()
+    for broker_id in (2, 3):
+        leader.fetch(broker_id, 6)
+    assert leader.high_watermark == 6
+
+
 def test_a_sync_that_ends_after_a_truncation_and_a_close_fails_no_log() -> None:
     leader = Leader(waits_for_disk=True)
     partition = leader.partition
