@@ -365,7 +365,7 @@ class ClassicRebalance(MemberHeartbeats):
 
     def _take_over(self, assigned: list[TopicPartition], generation: Generation, now_ms: int) -> Steps[None]:
         subscriptions, listener = self._parts.subscriptions, self._parts.listener
-        owned = subscriptions.assigned_partitions()
+        owned = set(subscriptions.assigned_partitions())
         if self._parts.subscription.type is SubscriptionType.AUTO_PATTERN:
             self._parts.subscription.topics |= {part.topic for part in assigned}
             self._joined_topics = self._parts.subscription.topics
@@ -375,7 +375,7 @@ class ClassicRebalance(MemberHeartbeats):
         self._parts.commits.restart_auto_commit(now_ms)
         subscriptions.assign(assigned)
         self._parts.client.set_topics({part.topic for part in assigned})
-        yield from listener.notify_assigned([part for part in assigned if part not in set(owned)])
+        yield from listener.notify_assigned([part for part in assigned if part not in owned])
         listener.raise_error()
 
 

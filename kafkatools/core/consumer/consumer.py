@@ -125,7 +125,6 @@ class Consumer(ConsumerBase, RecordLoops):
     def unsubscribe(self) -> None:
         """Leave the group and drop all partitions, manually assigned ones too. Raises IllegalState in a callback of the
         rebalance listener."""
-        self._ensure_outside_listener()
         self._client.run(self._unsubscribe())
 
     # --- positions

@@ -29,8 +29,9 @@ from kafkatools.core.consumer.member_heartbeats import GroupParts
 from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
 from kafkatools.core.consumer.offset_commits import CommitCallback, NoMembership, OffsetCommits
 from kafkatools.core.consumer.offset_requests import Fetched, is_retriable_fetch
+from kafkatools.core.consumer.single_thread import IN_LISTENER
 from kafkatools.core.consumer.subscription import FetchPosition, SubscriptionState, TopicPartition
-from kafkatools.core.errors import ConfigError, KafkaError, UnsupportedVersion
+from kafkatools.core.errors import ConfigError, IllegalState, KafkaError, UnsupportedVersion
 from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
@@ -178,7 +179,9 @@ class GroupConsumer:
 
     def unsubscribe(self) -> Steps[None]:
         """Leave the group, if joined, and drop the subscription and all partitions. Raises KafkaError with the
-        listener's exception as its cause."""
+        listener's exception as its cause, IllegalState in a callback of the listener."""
+        if self.is_in_listener:
+            raise IllegalState(IN_LISTENER)
         if self.subscription.is_automatic and self._rebalance is not None:
             yield from self._rebalance.leave("the consumer unsubscribed from all topics")
         self.subscription.unsubscribe()

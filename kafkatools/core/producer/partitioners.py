@@ -26,7 +26,6 @@ from kafkatools.core.producer.serializers import class_not_found
 from kafkatools.core.records import kernel
 
 UNKNOWN_PARTITION = -1
-NO_LIMIT = 1 << 31
 
 
 class Partitioner(Protocol):
@@ -80,7 +79,8 @@ class StickyPartitioner:
     def peek(self, cluster: ClusterView) -> StickyPartitionInfo:
         """The current sticky partition of the topic; draws one on first use, and when the topic was created again with
         fewer partitions, since the records of the others would wait for a leader until they expire."""
-        if self._current is None or self._current.partition >= (cluster.partition_count(self.topic) or NO_LIMIT):
+        count = cluster.partition_count(self.topic)
+        if self._current is None or (count and self._current.partition >= count):
             self._current = StickyPartitionInfo(self.next_partition(cluster))
         return self._current
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar, cast, overload
 from kafkatools.core.clock import Clock, wall_ns_of
 from kafkatools.core.closing import ensure_close_timeout
 from kafkatools.core.config.client_settings import Settings
-from kafkatools.core.errors import BufferExhausted, IllegalState, KafkaError, Timeout
+from kafkatools.core.errors import IllegalState, KafkaError, Timeout
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.net.telemetry import ensure_enabled
 from kafkatools.core.producer._collect_kernel import PlainSends
@@ -333,16 +333,18 @@ class Producer(PlainSends, ProducerBase):
     def _allocation(self) -> Callable[[int], bytearray]:
         """Return a function that waits for the memory of a batch, for the rows of one call. Once it has waited for
         max.block.ms in vain, it waits no more until there is memory: else each further row would wait as long."""
-        pool, limit_ms = self._accumulator.pool, self._max_block_ms
+        pool, limit_ms, waits = self._accumulator.pool, self._max_block_ms, True
 
         def allocate(size_bytes: int) -> bytearray:
-            nonlocal limit_ms
-            try:
+            nonlocal waits
+            if waits:
+                waits = False  # unless this wait succeeds
                 buffer = pool.allocate(size_bytes, limit_ms)
-            except BufferExhausted:
-                limit_ms = 0
-                raise
-            limit_ms = self._max_block_ms
+            elif (free := pool.try_allocate(size_bytes)) is None:
+                raise pool.exhausted(size_bytes, limit_ms)
+            else:
+                buffer = free
+            waits = True
             return buffer
 
         return allocate

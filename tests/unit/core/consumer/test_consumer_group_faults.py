@@ -305,11 +305,16 @@ def test_a_listener_that_raises_is_heard_after_the_rebalance(broker: str, client
         assert offsets(consumer, 2) == [0, 1]
 
 
-@pytest.mark.parametrize("call", ["poll", "poll_columns", "unsubscribe", "close"])
-def test_a_listener_cannot_wait_for_its_own_rebalance(broker: str, client: RawClient, group: str, call: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [("poll", [0]), ("poll_columns", [0]), ("unsubscribe", []), ("subscribe", [()]), ("assign", [()]), ("close", [])],
+)
+def test_a_listener_cannot_wait_for_its_own_rebalance(
+    broker: str, client: RawClient, group: str, call: str, arguments: list[object]
+) -> None:
     class Waits(RebalanceListener):
         def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-            getattr(consumer, call)(*[0] * call.startswith("poll"))
+            getattr(consumer, call)(*arguments)
 
     topic = topic_of(client, 2)
     with member(broker, group) as consumer:

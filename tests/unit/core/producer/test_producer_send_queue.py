@@ -306,6 +306,8 @@ def test_rows_of_one_call_wait_in_vain_for_memory_only_once(broker: EmbeddedBrok
         finally:
             os.kill(broker.pid, signal.SIGCONT)
         assert refused.failed_count > 40
+        errors = {str(run.error).partition(". ")[0] for run in refused.get(20_000) if run.error is not None}
+        assert errors == {"Failed to allocate 16384 bytes within the configured max blocking time 200 ms"}
         assert sum(run.row_count for run in producer.send_many(topic, [b"x" * 5000] * 50).result()) == 50
 
 
