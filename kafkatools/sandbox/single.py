@@ -188,11 +188,13 @@ def stop(home: str, sleep_ms: Callable[[int], None]) -> SandboxInfo | None:
 
     Raises SandboxError when it does not stop within STOP_TIMEOUT_MS.
     """
-    cluster = find_cluster(home)
-    if cluster is not None:
-        info = _cluster_info(cluster)
-        cluster.stop()
-        return info
+    if find_cluster(home) is not None:
+        with start_lock(home):  # nodes that another process starts would not be seen, and run on
+            cluster = find_cluster(home)
+            if cluster is not None:
+                info = _cluster_info(cluster)
+                cluster.stop()
+                return info
     running = status(home)
     if running is None:
         return None

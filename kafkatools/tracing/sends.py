@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
@@ -149,11 +149,14 @@ def send_arrow(spans: Spans, original: Callable[..., ColumnsFuture]) -> Callable
     ) -> ColumnsFuture:
         if not is_instrumentation_enabled():
             return original(self, data, topic, headers=headers, partition=partition, callback=callback, **names)
+        from kafkatools.core.records.arrow_rows import table_of
+
+        table = table_of(data)  # a stream names its columns nowhere else
         span = _start_rows(spans, self, topic, partition)
-        if not isinstance(headers, str) or headers == "headers" and "headers" not in _column_names(data):
+        if not isinstance(headers, str) or headers == "headers" and "headers" not in table.column_names:
             constant = () if headers is None or isinstance(headers, str) else headers
             headers = with_context(constant, context_headers(span))
-        call = functools.partial(original, self, data, topic, headers=headers, partition=partition, **names)
+        call = functools.partial(original, self, table, topic, headers=headers, partition=partition, **names)
         return _send_rows(span, callback, lambda report: call(callback=report))
 
     return traced
@@ -268,11 +271,6 @@ class _RowsSpan:
     def _maybe_end_locked(self) -> None:
         if self._sent == self._reported:
             self._span.end()
-
-
-def _column_names(data: object) -> Sequence[str]:
-    names = getattr(data, "column_names", None) or getattr(data, "columns", ())
-    return [str(name) for name in cast("Iterable[object]", names)]
 
 
 def _end(span: Span, metadata: RecordMetadata | None, error: BaseException | None) -> None:

@@ -16,19 +16,22 @@ if TYPE_CHECKING:
 
 _MINUTE_MS = 60_000
 MOST_NODES = 9
-_CHOICES = ("nodes", "port", "dir", "set", "durability", "rack", "tls", "mtls", "sasl", "acls", "user")
-"""Options that a running sandbox cannot take."""
+_CHOICES = ("port", "dir", "set", "durability", "rack", "tls", "mtls", "sasl", "acls", "user")
+"""Options that a running sandbox cannot take, whatever their values."""
 
 
 def run_start(console: Console, args: Args) -> ExitStatus:
     """Run kt sandbox start: start the sandbox, or print its address if it already runs.
 
-    Raises UsageError for impossible racks or node counts, CommandError when the running sandbox has other options.
+    Raises UsageError for impossible racks, minutes or node counts, CommandError if the running sandbox has other
+    options.
     """
     settings = _settings(args.set)
     if args.durability is not None:
         settings["log.durability"] = args.durability
     racks = _racks(args)
+    if args.idle_minutes < 0:
+        raise UsageError(f"kt sandbox: error: --idle-minutes {args.idle_minutes} must be at least 0")
     requested = _requested_security(args)
     if args.nodes != 1:
         return _start_cluster(console, args, settings, racks, requested)
@@ -42,7 +45,7 @@ def run_start(console: Console, args: Args) -> ExitStatus:
     info = ensure_started(console.home, None, options)
     line = f"Started on {info.bootstrap}" if info.started else f"Already running on {info.bootstrap}"
     if not info.started:
-        _refuse_choices(args, info.bootstrap, info.nodes)
+        _refuse_choices(args, info.bootstrap, info.nodes, info.idle_ms)
     details = f"pid {info.pid}" if info.nodes == 1 else f"{info.nodes} nodes"
     state = "started" if info.started else "running"
     path = None if security is None else write_client_files(security, info.bootstrap)
@@ -85,11 +88,12 @@ def _row(console: Console, info: SandboxInfo, state: str) -> dict[str, object]:
     }
 
 
-def _refuse_choices(args: Args, bootstrap: str, running: int) -> None:
-    """Raise CommandError if the command line has options that a running sandbox cannot take."""
-    if any(args.has_option(name) for name in _CHOICES if name != "nodes") or (
-        args.has_option("nodes") and args.nodes != running
-    ):
+def _refuse_choices(args: Args, bootstrap: str, running: int, idle_ms: int) -> None:
+    """Raise CommandError if the command line has options that a running sandbox cannot take, and not those that it
+    has."""
+    has_others = args.has_option("nodes") and args.nodes != running
+    has_others |= args.has_option("idle-minutes") and args.idle_minutes * _MINUTE_MS != idle_ms
+    if has_others or any(map(args.has_option, _CHOICES)):
         raise CommandError(
             f"The sandbox already runs on {bootstrap} with other options; stop it first: kt sandbox stop"
         )
@@ -107,7 +111,7 @@ def _start_cluster(
     options = ClusterOptions(args.nodes, args.port, args.dir, settings, racks, idle_ms, security=security)
     cluster, is_started = ensure_cluster(console.home, options, console.clock)
     if not is_started:
-        _refuse_choices(args, cluster.bootstrap, len(cluster.node_ids))
+        _refuse_choices(args, cluster.bootstrap, len(cluster.node_ids), cluster.layout.idle_ms)
     cluster.disown()
     word, state = ("Started", "started") if is_started else ("Already running", "running")
     line = f"{word} on {cluster.bootstrap} ({args.nodes} nodes, data in {cluster.layout.root})"

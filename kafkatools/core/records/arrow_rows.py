@@ -51,8 +51,7 @@ class ArrowRows:
     """
 
     def __init__(self, data: object, names: ArrowNames) -> None:
-        ensure_pyarrow()
-        table = _table(data)
+        table = table_of(data)
         columns = {"value": _cells(table, names.value)}
         if names.key is not None and (names.key != "key" or "key" in table.column_names):
             columns["key"] = _cells(table, names.key)
@@ -103,7 +102,10 @@ class ArrowRows:
         return ArrowPiece(rows, _ints(columns["partition"], "i") if "partition" in columns else self._partition)
 
 
-def _table(data: object) -> pa.Table:
+def table_of(data: object) -> pa.Table:
+    """Return Arrow data as a table; a stream is read to its end. Raises TypeError for other data, ImportError without
+    pyarrow."""
+    ensure_pyarrow()
     import pyarrow as pa
 
     if isinstance(data, pa.Table):

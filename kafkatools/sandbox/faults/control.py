@@ -119,7 +119,7 @@ class Faults:
             raise SandboxError(f"There is no node {node}: the nodes are {', '.join(map(str, nodes))}")
         chosen = nodes if node is None else {node: nodes[node]}
         with _locked(nodes[min(nodes)].directory, _ADD_LOCK):
-            number = 1 + max([row["id"] for one in nodes.values() for row in _rows(one.directory)], default=0)
+            number = 1 + max(_last_id(one.directory) for one in nodes.values())
             for one in chosen.values():
                 self._change(one, lambda rows: [*rows, {"id": number, **spec_row(spec)}])
         return Fault(self, number, spec)
@@ -174,7 +174,9 @@ class Faults:
         Raises SandboxError."""
         with _locked(one.directory):
             stamp = uuid.uuid4().hex
-            content = {"stamp": stamp, "faults": change(self._present(one.directory))}
+            rows = change(self._present(one.directory))
+            last_id = max([_last_id(one.directory), *(row["id"] for row in rows)])
+            content = {"stamp": stamp, "faults": rows, "last_id": last_id}
             atomic_file.replace(os.path.join(one.directory, FAULTS_FILE), json.dumps(content).encode(), 0o600)
             if one.pid is None:
                 return
@@ -193,6 +195,12 @@ class Faults:
 
 def _rows(directory: str) -> list[Row]:
     return list((_read(os.path.join(directory, FAULTS_FILE)) or {}).get("faults", ()))
+
+
+def _last_id(directory: str) -> int:
+    """Return the highest id that a fault of a node has or had; 0 without one."""
+    content = _read(os.path.join(directory, FAULTS_FILE)) or {}
+    return int(max([content.get("last_id", 0), *(row["id"] for row in content.get("faults", ()))]))
 
 
 def _read(path: str) -> Row | None:

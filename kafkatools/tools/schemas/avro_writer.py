@@ -444,18 +444,16 @@ def _decimal(schema: Mapping[str, Schema], size: int | None) -> Writer:
         if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
             raise _wrong(value, "a decimal number")
         try:
-            number = Decimal(value)
-            sign, digits, exponent = number.as_tuple()
+            sign, digits, exponent = Decimal(value).as_tuple()
         except InvalidOperation:
             raise _wrong(json.dumps(value), "a decimal number") from None
         if not isinstance(exponent, int) or abs(exponent) > 10_000:
             raise _wrong(value, "a decimal number")
-        shift = exponent + scale
-        whole = int("".join(map(str, digits)) or "0")
-        unscaled, rest = (whole * 10**shift, 0) if shift >= 0 else divmod(whole, 10**-shift)
-        if rest or len(str(unscaled)) > precision:
+        whole = "".join(map(str, digits)).rstrip("0")
+        shift = exponent + scale + len(digits) - len(whole)
+        if whole and (shift < 0 or len(whole) + shift > precision):
             raise InvalidValue(f"{value} does not fit decimal({precision},{scale})")
-        unscaled = -unscaled if sign else unscaled
+        unscaled = int(Decimal(whole)) * 10**shift * (-1 if sign else 1) if whole else 0
         length = size if size is not None else unscaled.bit_length() // 8 + 1
         try:
             data = unscaled.to_bytes(length, "big", signed=True)

@@ -149,7 +149,7 @@ def _error_of(url: str, path: str, error: HTTPError) -> SchemaError:
     """Return the exception for an answer with an error status."""
     try:
         answer = parse_json(error.read(1 << 16))
-    except ValueError:
+    except (OSError, HTTPException, ValueError):  # the status says enough if the rest does not arrive
         answer = None
     is_reply = isinstance(answer, dict)
     message = " ".join(str(answer.get("message") or "").split()) if is_reply else ""

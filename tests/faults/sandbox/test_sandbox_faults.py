@@ -208,6 +208,15 @@ def test_faults_that_are_added_at_the_same_time_have_ids_of_their_own(broker: Em
         broker.faults.clear()
 
 
+def test_the_end_of_a_block_spares_a_fault_that_was_added_after_its_own_ended(broker: EmbeddedBroker) -> None:
+    with broker.faults.add("drop", client="nobody") as first:
+        first.remove()
+        second = broker.faults.add("drop", client="nobody")
+    assert second.id != first.id
+    assert [fault.id for fault in broker.faults.active()] == [second.id]
+    second.remove()
+
+
 def test_a_fault_ends_with_its_time(broker: EmbeddedBroker) -> None:
     broker.faults.add("drop", for_ms=200)
     eventually(lambda: broker.faults.active() == [])

@@ -6,6 +6,7 @@ import pathlib
 import re
 import stat
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.kt import Ran, run_kt
@@ -144,6 +145,9 @@ def test_what_cannot_be_asked_of_a_sandbox_that_runs(kt: Kt) -> None:
     assert refused(kt("sandbox", "start", "--nodes", "2")).startswith(running)
     assert refused(kt("sandbox", "start", "--nodes", "1")).startswith("The sandbox already runs on 127.0.0.1")
     assert refused(kt("sandbox", "start", "--nodes", "3", "--port", "1")).startswith("The sandbox already runs")
+    assert refused(kt("sandbox", "start", "--idle-minutes", "7")).startswith("The sandbox already runs")
+    assert kt("sandbox", "start", "--idle-minutes", "30").out.startswith("Already running on 127.0.0.1")
+    assert refused(kt("sandbox", "start", "--idle-minutes=-1"), 2).startswith("kt sandbox: error: --idle-minutes")
     assert refused(kt("sandbox", "kill", "4")) == "There is no node 4: the nodes of the sandbox are 1 to 3"
     assert refused(kt("sandbox", "kill"), 2) == "kt sandbox kill: error: too few arguments: the node number is missing"
     assert (
@@ -252,6 +256,20 @@ def test_nobody_uses_it_and_all_nodes_end_also_a_paused_one(tmp_path: pathlib.Pa
         cluster.pause(2)
         eventually(lambda: ended(cluster))
         eventually(lambda: not (tmp_path / "sandbox" / "cluster.json").exists())
+    finally:
+        cluster.close()
+
+
+@pytest.mark.slow
+def test_a_stop_waits_for_a_start_and_stops_its_nodes(tmp_path: pathlib.Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        started = pool.submit(sandbox.ensure_cluster, str(tmp_path), ClusterOptions(3, 0), SystemClock())
+        eventually(lambda: (tmp_path / "sandbox" / "cluster.json").exists())
+        stopped = sandbox.stop(str(tmp_path), SystemClock().sleep_ms)
+        cluster, is_started = started.result()
+    try:
+        assert is_started and stopped is not None and stopped.nodes == 3
+        assert [node.state for node in cluster.nodes] == ["dead"] * 3
     finally:
         cluster.close()
 

@@ -207,12 +207,15 @@ def test_arrow_rows_have_a_context_unless_they_have_a_column_of_headers(bootstra
     with kafkatools.Producer(bootstrap_servers=bootstrap) as producer:
         producer.send_arrow(pyarrow.table({"value": [b"a"]}), "arrow").result()
         producer.send_arrow(pyarrow.table({"value": [b"b"]}), "arrow", headers=[("c", b"d")]).result()
-        producer.send_arrow(pyarrow.table({"value": [b"c"], "headers": headers}), "arrow").result()
+        rows = pyarrow.table({"value": [b"c"], "headers": headers})
+        for data in (rows, rows.to_batches()[0], rows.to_reader()):
+            producer.send_arrow(data, "arrow").result()
+        producer.send_arrow(pyarrow.table({"value": [b"d"]}).to_reader(), "arrow").result()
     with reader(bootstrap, "arrow") as consumer:
         table = consumer.poll_arrow(5000)
     names = [[header["key"] for header in row] for row in table["headers"].to_pylist()]
-    assert names == [["traceparent"], ["c", "traceparent"], ["h"]]
-    assert [span.attributes["messaging.batch.message_count"] for span in traced.spans("send arrow")] == [1, 1, 1]
+    assert names == [["traceparent"], ["c", "traceparent"], ["h"], ["h"], ["h"], ["traceparent"]]
+    assert [span.attributes["messaging.batch.message_count"] for span in traced.spans("send arrow")] == [1] * 6
     assert len(traced.spans("poll arrow")) == 1
 
 

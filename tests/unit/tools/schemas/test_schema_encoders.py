@@ -167,6 +167,8 @@ def test_other_notations(schema: Any, value: Any, expected: Any) -> None:
         ({"price": 12345.5}, "field price: 12345.5 does not fit decimal(6,2)"),
         ({"price": "1E+999999999"}, "field price: expected a decimal number, not a string"),
         ({"price": "x"}, "field price: expected a decimal number, not a string"),
+        ({"price": "1E+5000"}, "field price: 1E+5000 does not fit decimal(6,2)"),
+        ({"price": f"0.{'1' * 5000}"}, "field price: 0.111"),
         ({"at": "yesterday"}, 'field at: expected a timestamp such as 2026-01-31T13:45:00Z, not "yesterday"'),
         ({"at": "2026-01-02T03:04:05"}, "field at: expected a timestamp such as 2026-01-31T13:45:00Z"),
         ({"day": "2026-13-01"}, "field day: expected a date"),
