@@ -2,7 +2,7 @@
 cimport cython
 from cpython cimport array
 from libc.string cimport memcpy, strlen
-from kafkatools.core.records._kernel cimport _int_items, _long_items
+from kafkatools.core.records._kernel cimport _int_items, _long_items, _varint
 
 cdef unsigned char* _target(unsigned char[::1] data) noexcept
 cdef const unsigned char* _source(const unsigned char[::1] data) noexcept
@@ -46,6 +46,4 @@ cdef bint _note_gaps(long long* offsets, long long base_offset, long long* keepe
 cdef Py_ssize_t _key(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t length, long long has_prefix) noexcept nogil
 cdef Py_ssize_t _value(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t start, Py_ssize_t length, long long has_prefix) noexcept nogil
 @cython.locals(first=bint, size="long long")
-cdef Py_ssize_t _header_names(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t at, Py_ssize_t count) noexcept nogil
-@cython.locals(shift=int, raw="long long")
-cdef (long long, Py_ssize_t) _size(const unsigned char* source, Py_ssize_t at) noexcept nogil
+cdef Py_ssize_t _header_names(unsigned char* out, Py_ssize_t position, const unsigned char* source, Py_ssize_t at, Py_ssize_t count, Py_ssize_t end) noexcept nogil

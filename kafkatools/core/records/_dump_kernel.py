@@ -17,7 +17,7 @@ except ImportError:
     from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
-    from kafkatools.core.records._kernel import _in_c, _int_items, _long_items
+    from kafkatools.core.records._kernel import _in_c, _int_items, _long_items, _varint
 
     # what the .pxd brings from C; only compiled branches use it
     memcpy = strlen = _in_c
@@ -300,7 +300,7 @@ def format_records(
             position = _number(out, _text(out, position, b" valueSize: "), value_lengths[row])
             position = _text(out, position, b" sequence: ")
             position = _number(out, position, _sequence(keeper[1], offsets[row] - base_offset))
-            position = _header_names(out, position, source, header_positions[row], header_counts[row])
+            position = _header_names(out, position, source, header_positions[row], header_counts[row], len(data))
         if keeper[5] and position >= 0:
             position = _key(out, position, source, key_positions[row], key_lengths[row], keeper[4])
             has_prefix = keeper[4] or key_lengths[row] >= 0
@@ -377,12 +377,13 @@ def _value(out: Writable, position: int, source: Buffer, start: int, length: int
     return _bytes(out, position, source, start, length)
 
 
-def _header_names(out: Writable, position: int, source: Buffer, at: int, count: int) -> int:
-    """Write the names of a record's headers. Return the next position, -1 when one is not UTF-8."""
+def _header_names(out: Writable, position: int, source: Buffer, at: int, count: int, end: int) -> int:
+    """Write the names of a record's headers, which decode_records has checked. Return the next position, -1 when a name
+    is not UTF-8."""
     position = _text(out, position, b" headerKeys: [")
     first = True
     while count > 0:
-        size, at = _size(source, at)
+        size, at = _varint(source, at, end)
         if not _is_utf8(source, at, size):
             return -1
         if not first:
@@ -390,20 +391,8 @@ def _header_names(out: Writable, position: int, source: Buffer, at: int, count: 
         first = False
         position = _bytes(out, position, source, at, size)
         at += size
-        size, at = _size(source, at)
+        size, at = _varint(source, at, end)
         if size > 0:
             at += size
         count -= 1
     return _text(out, position, b"]")
-
-
-def _size(source: Buffer, at: int) -> tuple[int, int]:
-    """Read a zig-zag varint that is known to be valid. Return it and the position after it."""
-    shift = 0
-    raw = 0
-    while source[at] >= 0x80:
-        raw |= (source[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-    raw |= source[at] << shift
-    return (raw >> 1) ^ -(raw & 1), at + 1

@@ -20,9 +20,11 @@ from kafkatools.core.log.dump.options import DumpOptions
 from kafkatools.core.log.dump.segment_file import SegmentFile
 from kafkatools.core.log.dump.text_lines import TextLines
 from kafkatools.core.records import _dump_kernel as dump_kernel
+from kafkatools.core.records.batch import stamp_crc
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import TimestampType
 from kafkatools.core.records.compression import CompressionType
+from kafkatools.core.records.layout import HEADER_SIZE
 
 _CELLS = st.none() | st.binary(max_size=20) | st.text(max_size=12).map(lambda text: text.encode())
 _HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3)
@@ -120,6 +122,26 @@ def test_offsets_wrap_as_a_java_long(tmp_path: pathlib.Path, lines: type[TextLin
     assert [line.split()[2] for line in out.splitlines() if line.startswith(b"| offset: ")] == [
         b"9223372036854775807", b"-9223372036854775808", b"5", b"6",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", [TextLines, _SlowLines])
+@pytest.mark.parametrize("length", [b"\x81\x80\x80\x80\x08", b"\xff\xff\xff\xff\x0f", b"\x81\x80\x80\x80\x10"])
+def test_any_negative_length_of_a_header_value_is_null(
+    tmp_path: pathlib.Path, lines: type[TextLines], length: bytes
+) -> None:
+    """A varint of five bytes has more than 32 bits, and the excess is cut off as by ByteUtils.readVarint."""
+    path = tmp_path / "00000000000000000000.log"
+    body = b"\0\0\0\x02k\x02v" + b"\x04" + b"\x04ab" + length + b"\x04cd" + b"\x02x"
+    builder = BatchBuilder(1 << 10)
+    builder.append(0, b"k", bytes(len(body) - 7))
+    batch = bytearray(builder.close())
+    assert len(batch) == HEADER_SIZE + 1 + len(body)
+    batch[HEADER_SIZE:] = bytes((2 * len(body),)) + body
+    stamp_crc(batch, 0, len(batch))
+    path.write_bytes(batch)
+    out, _, findings = dumped(path, lines, DumpOptions(deep=True, print_contents=True))
+    assert b" headerKeys: [ab,cd]\n" in out
+    assert findings == []
 
 
 @pytest.mark.parametrize("number", [0, 7, 10, -1, -10, 2**63 - 1, -(2**63)])
