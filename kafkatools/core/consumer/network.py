@@ -340,8 +340,8 @@ class ConsumerNetworkClient:
             self._send_unsent(now)
 
     def _send_unsent(self, now_ms: int) -> None:
-        waiting, self._unsent = self._unsent, []
-        for item in waiting:
+        for _ in range(len(self._unsent)):
+            item = self._unsent.pop(0)
             node = item.request.node
             if self._client.ready(node, now_ms):
                 self._client.send(item.request, now_ms)
@@ -350,8 +350,8 @@ class ConsumerNetworkClient:
 
     def _fail_unsent(self, now_ms: int) -> None:
         """Fail queued requests whose node is unreachable or whose deadline has passed."""
-        waiting, self._unsent = self._unsent, []
-        for item in waiting:
+        for _ in range(len(self._unsent)):
+            item = self._unsent.pop(0)
             node = item.request.node
             error = self.connection_problem(node) if self._client.connection_failed(node) else None
             if error is None and now_ms >= item.deadline_ms:
@@ -438,10 +438,11 @@ class ConsumerNetworkClient:
         self._fail_unsent(now_ms)
 
     def _run_deferred(self) -> bool:
-        deferred, self._deferred = self._deferred, []
-        for complete, response in deferred:
+        count = len(self._deferred)
+        for _ in range(count):
+            complete, response = self._deferred.pop(0)
             complete(response)
-        return bool(deferred)
+        return count > 0
 
     @property
     def has_unsent(self) -> bool:

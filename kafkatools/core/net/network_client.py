@@ -516,8 +516,9 @@ class NetworkClient:
                 return
 
     def _complete_responses(self) -> list[ClientResponse]:
-        responses, self._responses = self._responses, []
-        for response in responses:
+        responses = []
+        for _ in range(len(self._responses)):  # after a callback that raises, the next poll has the others
+            responses.append(response := self._responses.pop(0))
             if response.request.callback is not None:
                 response.request.callback(response)
         return responses
@@ -582,8 +583,7 @@ class NetworkClient:
             self._disconnect(node, Disconnected(f"Connection to {self.name_of(node)} closed on request"), now)
 
     def fileno(self) -> int:
-        """A file descriptor that is readable while a socket of the client is ready, so that another selector can wait
-        for it."""
+        """A file descriptor that is readable while a socket of the client is ready, for another selector."""
         return self._selector.fileno()
 
     def wakeup(self) -> None:

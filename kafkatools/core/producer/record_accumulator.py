@@ -111,6 +111,8 @@ class RecordAccumulator:
         self._latencies: dict[int, NodeLatency] = {}
         self.next_expiry_ms = FOREVER_MS
         """The earliest time at which a batch expires; FOREVER_MS without batches."""
+        self.unencodable: list[tuple[ProducerBatch, Exception]] = []
+        """Drained batches that could not be encoded, with their errors, for the sender to fail."""
         self._incomplete = IncompleteBatches()
         self.ratios = CompressionRatioEstimator()
 
@@ -359,13 +361,13 @@ class RecordAccumulator:
         self, cluster: ClusterView, nodes: Iterable[int], max_request_bytes: int, now_ms: int
     ) -> dict[int, list[ProducerBatch]]:
         """Remove and encode the batches to send now: {node id: batches}, without nodes that have none. At most one
-        batch of each partition, and at most `max_request_bytes` (or one batch) for each node."""
+        batch of each partition, and at most `max_request_bytes` (or one batch) for each node. A batch that cannot be
+        encoded is added to `unencodable` instead."""
         drained: dict[int, list[ProducerBatch]] = {}
         for node_id in nodes:
             with self._lock:
-                batches = self._drain_node_locked(cluster, node_id, max_request_bytes, now_ms)
-            for batch in batches:
-                self._close(batch, now_ms)
+                queued = self._drain_node_locked(cluster, node_id, max_request_bytes, now_ms)
+            batches = [batch for batch in queued if self._close(batch, now_ms)]
             if batches:
                 drained[node_id] = batches
         return drained
@@ -385,12 +387,18 @@ class RecordAccumulator:
             for partition, queue in topic.batches.items()
         )
 
-    def _close(self, batch: ProducerBatch, now_ms: int) -> None:
-        """Compress a drained batch, outside the lock: no thread appends to a batch that has left its queue."""
-        batch.close(self._transactions is not None and self._transactions.is_transactional)
+    def _close(self, batch: ProducerBatch, now_ms: int) -> bool:
+        """Compress a drained batch, outside the lock: no thread appends to a batch that has left its queue. Return
+        whether it is encoded."""
+        try:
+            batch.close(self._transactions is not None and self._transactions.is_transactional)
+        except Exception as error:  # noqa: BLE001 - such as a MemoryError of the codec; it fails the batch's records
+            self.unencodable.append((batch, error))
+            return False
         if self.settings.compression is not CompressionType.NONE and batch.attempts == 0:
             self.ratios.update(batch.topic_partition.topic, self.settings.compression, batch.builder.compression_ratio)
         batch.drained(now_ms)
+        return True
 
     def _drain_node_locked(
         self, cluster: ClusterView, node_id: int, max_request_bytes: int, now_ms: int

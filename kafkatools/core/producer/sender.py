@@ -264,9 +264,11 @@ class Sender:
             else:
                 not_ready_ms = min(not_ready_ms, self.client.poll_delay_ms(node, now_ms))
         drained = accumulator.drain(cluster, nodes, self.settings.max_request_size, now_ms) if nodes else {}
-        self._note_inflight(drained)
-        self._expire_batches(now_ms)
+        has_failed = self._note_inflight(drained)
+        has_failed |= self._expire_batches(now_ms)
         if not drained:
+            if has_failed:
+                return 0  # the next turn ends the transaction of a failed batch
             poll_ms = min(ready.next_ready_check_ms, not_ready_ms, accumulator.next_expiry_ms - now_ms, MAX_POLL_MS)
             return max(0, poll_ms)
         outgoing = {node: _Outgoing(self._room(node)) for node in drained}
@@ -274,9 +276,9 @@ class Sender:
             self._queue_requests(drained, outgoing, now_ms)
             nodes = {node for node in drained if outgoing[node].room > 0 and self.client.ready(node, now_ms)}
             drained = accumulator.drain_full(cluster, nodes, self.settings.max_request_size, now_ms) if nodes else {}
+            self._note_inflight(drained)
             if not drained:
                 break
-            self._note_inflight(drained)
         self._queue_requests(drained, outgoing, now_ms)
         for requests in outgoing.values():
             self._send_together(requests, now_ms)
@@ -305,13 +307,18 @@ class Sender:
         elif queued:
             self.client.send(queued[0], now_ms)
 
-    def _note_inflight(self, drained: dict[int, list[ProducerBatch]]) -> None:
+    def _note_inflight(self, drained: dict[int, list[ProducerBatch]]) -> bool:
+        """Track the drained batches, and fail those that could not be encoded; return whether there were any."""
+        unencodable, self.accumulator.unencodable = self.accumulator.unencodable, []
+        for batch, cause in unencodable:
+            self._fail_unencodable(batch, cause)
         for batches in drained.values():
             for batch in batches:
                 batch.is_inflight = True
                 self._inflight.setdefault(batch.topic_partition, []).append(batch)
                 if self.settings.guarantee_message_order:
                     self.accumulator.mute_partition(batch.topic_partition)
+        return bool(unencodable)
 
     def _remove_inflight(self, batch: ProducerBatch) -> None:
         batches = self._inflight.get(batch.topic_partition)
@@ -323,10 +330,12 @@ class Sender:
         else:
             del self._inflight[batch.topic_partition]
 
-    def _expire_batches(self, now_ms: int) -> None:
+    def _expire_batches(self, now_ms: int) -> bool:
+        """Fail the batches whose delivery.timeout.ms is over; return whether there were any."""
         accumulator = self.accumulator
         accumulator.next_expiry_ms = FOREVER_MS
-        for batch in self._expired_inflight(now_ms) + accumulator.expired_batches(now_ms):
+        expired = self._expired_inflight(now_ms) + accumulator.expired_batches(now_ms)
+        for batch in expired:
             error = DeliveryTimeout(
                 f"Expiring {batch.record_count} record(s) for {batch.topic_partition}:{now_ms - batch.created_ms} ms "
                 "has passed since batch creation. "
@@ -335,6 +344,7 @@ class Sender:
             self._fail_batch(batch, BatchError(error), adjust_sequences=False)
             if self.transactions is not None and batch.has_sequence:
                 self.transactions.mark_sequence_unresolved(batch)
+        return bool(expired)
 
     def _expired_inflight(self, now_ms: int) -> list[ProducerBatch]:
         expired: list[ProducerBatch] = []
@@ -500,6 +510,19 @@ class Sender:
         if self.transactions is None:
             return bool(getattr(outcome.error, "retriable", False))
         return self.transactions.can_retry(outcome, batch)
+
+    def _fail_unencodable(self, batch: ProducerBatch, cause: Exception) -> None:
+        error = KafkaError(
+            f"{batch.record_count} record(s) for {batch.topic_partition} could not be encoded: {cause!r}"
+        )
+        error.__cause__ = cause
+        self.metrics.failed(batch.topic_partition.topic, batch.record_count, self._clock.now_ms())
+        if batch.complete_exceptionally(BatchError(error)):
+            if self._transactional is not None:
+                self._transactional.handle_failed_batch(batch, error, adjust_sequences=True)
+            elif self.transactions is not None:
+                self.transactions.handle_unsent_batch(batch)
+        self.accumulator.deallocate(batch)
 
     def _fail_batch(self, batch: ProducerBatch, error: BatchError, adjust_sequences: bool) -> None:
         self.metrics.failed(batch.topic_partition.topic, batch.record_count, self._clock.now_ms())

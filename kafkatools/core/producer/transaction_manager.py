@@ -368,6 +368,12 @@ class TransactionManager:
         else:
             self.mark_sequence_unresolved(batch)
 
+    def handle_unsent_batch(self, batch: ProducerBatch) -> None:
+        """Remove a drained batch that is never sent; the next batch gets its sequence numbers."""
+        self.remove_inflight_batch(batch)
+        if batch.has_sequence:
+            self._entry(batch.topic_partition).close_gap(batch)
+
     def mark_sequence_unresolved(self, batch: ProducerBatch) -> None:
         """Record that a batch failed and the use of its sequences is unknown: it expired, or had its last retry."""
         following = increment_sequence(batch.last_sequence, 1)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from support.frames import encode_response
 from support.manual_clock import ManualClock
 from support.ports import free_port
 from support.scripted_broker import CLOSE, SILENCE, ScriptedBroker, partition
@@ -26,7 +27,7 @@ from kafkatools.core.net.connection_states import ConnectionState
 from kafkatools.core.net.metadata import Metadata
 from kafkatools.core.net.network_client import NetworkClient
 from kafkatools.core.protocol.api_versions import ApiKey
-from kafkatools.core.protocol.messages import build, request_type
+from kafkatools.core.protocol.messages import build, request_type, response_type
 
 MAX_TURNS = 500
 
@@ -100,6 +101,29 @@ def test_request_is_answered_after_versions_were_exchanged(make: Callable[..., R
     assert [header.api_key for header, _ in rig.broker.requests] == [ApiKey.API_VERSIONS, ApiKey.LIST_GROUPS]
     assert rig.broker.requests[0][0].client_id == "kt"
     assert rig.client.in_flight_count() == 0
+
+
+def test_a_callback_that_is_interrupted_leaves_the_other_responses_to_the_next_poll(make: Callable[..., Rig]) -> None:
+    headers: list[Any] = []
+
+    def answer_both_at_once(header: Any, request: Any) -> Any:
+        headers.append(header)
+        if len(headers) < 2:
+            return SILENCE
+        response = build(response_type(header.api_key, header.api_version), {})
+        return b"".join(encode_response(h.api_key, h.api_version, h.correlation_id, response) for h in headers)
+
+    def interrupted(response: ClientResponse) -> None:
+        raise KeyboardInterrupt
+
+    rig = make(ScriptedBroker({ApiKey.LIST_GROUPS: answer_both_at_once}))
+    called: list[ClientResponse] = []
+    rig.connect()
+    rig.ask(callback=interrupted)
+    rig.ask(callback=called.append)
+    with pytest.raises(KeyboardInterrupt):
+        rig.turn(lambda: called)
+    rig.turn(lambda: called)
 
 
 def test_broker_that_lacks_the_newest_api_versions_is_asked_again_in_version_0(make: Callable[..., Rig]) -> None:

@@ -14,8 +14,10 @@ from support.waiting import eventually
 import kafkatools
 from kafkatools import errors
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.errors import KafkaError
 from kafkatools.core.producer.futures import RecordMetadata, RowsRun
 from kafkatools.core.producer.producer_record import ProducerRecord
+from kafkatools.core.records import builder, compression
 from kafkatools.core.records.columns import RowColumns
 
 
@@ -57,6 +59,58 @@ def test_rows_above_a_requests_size_are_refused_when_keys_are_parts_of_values(bo
 def test_a_row_slightly_above_a_requests_size_is_refused(bootstrap: str) -> None:
     rows = RowColumns.of_values([b"", b"v" * 99_990])
     assert sent_and_refused(bootstrap, rows) == ([0], [1])
+
+
+@pytest.mark.parametrize("settings", [{}, {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}])
+def test_a_batch_that_cannot_be_compressed_fails_alone(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object]
+) -> None:
+    def compress(codec: int, data: memoryview, level: int | None) -> bytes:
+        if b"huge" in bytes(data):
+            raise MemoryError("no memory for the window of the compressor")
+        return compression.compress(codec, data, level)
+
+    monkeypatch.setattr(builder, "compress", compress)
+    topic = f"compressed-{len(settings)}"
+    with kafkatools.Producer(
+        {"compression.type": "gzip", **settings}, bootstrap_servers=bootstrap, linger_ms=0
+    ) as producer:
+        first = [producer.send(topic, b"before", partition=0), producer.send(topic, b"huge", partition=0)]
+        with pytest.raises(KafkaError, match="could not be encoded: MemoryError"):
+            for future in first:
+                future.get(5000)
+        producer.flush()
+        assert producer.send(topic, b"after", partition=0).get(5000).offset >= 0
+    with kafkatools.Consumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek_to_beginning([(topic, 0)])
+        values: list[bytes | None] = []
+        while b"after" not in values:
+            values += [record.value for record in consumer.poll(1000)]
+    assert values in ([b"after"], [b"before", b"after"])
+
+
+def test_a_transaction_with_a_batch_that_cannot_be_compressed_is_aborted(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(codec: int, data: memoryview, level: int | None) -> bytes:
+        raise MemoryError
+
+    settings = {"compression.type": "gzip", "transactional.id": "compressed"}
+    with kafkatools.Producer(settings, bootstrap_servers=bootstrap, max_block_ms=10_000) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        with monkeypatch.context() as patched:
+            patched.setattr(builder, "compress", fail)
+            refused = producer.send("compressed", b"x", partition=0)
+            with pytest.raises(KafkaError, match="could not be encoded"):
+                producer.commit_transaction()
+        producer.abort_transaction()
+        assert isinstance(refused.exception(), KafkaError)
+        producer.begin_transaction()
+        accepted = producer.send("compressed", b"y", partition=0)
+        producer.commit_transaction()
+        assert accepted.get(0).offset >= 0
 
 
 class Counted:
