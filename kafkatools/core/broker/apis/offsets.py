@@ -70,7 +70,8 @@ def handle_offset_commit(node: GroupContext, request: Request) -> Response:
         if not entity.group_id:
             raise InvalidGroupId()
         records = committed_offsets(entity.group_id, offsets)
-        ensure_not_deleted(node, offsets)
+        if current_pause() is not None:
+            ensure_not_deleted(node, {name: committed.topic_id for (name, _), committed in offsets})
         with pausing(None):
             status = _commit(node, entity, request.version, offsets, records)
     except KafkaError as error:
@@ -175,14 +176,13 @@ def collect_offsets(
     return results
 
 
-def ensure_not_deleted(node: GroupContext, offsets: Sequence[tuple[Place, CommittedOffset]]) -> None:
-    """Raise CoordinatorNotAvailable, after which the client tries again, if a topic of a commit was deleted between two
-    slices of the request. Its offsets have been deleted with it, and a topic of that name must not begin with one."""
-    if current_pause() is None:
-        return
-    for name, topic_id in {(place[0], committed.topic_id) for place, committed in offsets}:
+def ensure_not_deleted(node: GroupContext, topic_ids: Mapping[str, uuid.UUID | None]) -> None:
+    """Raise CoordinatorNotAvailable, after which the client tries again, if a topic of a commit was deleted between the
+    check of the request and the write. Its offsets have been deleted with it, and a topic of that name must not begin
+    with one."""
+    for name, topic_id in topic_ids.items():
         topic = node.image.topics.get(name)
-        if topic is None or topic_id not in (None, topic.topic_id):
+        if topic is None or topic.topic_id != topic_id:
             raise CoordinatorNotAvailable(f"Topic {name} was deleted during the request.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -42,6 +43,7 @@ FIRST_VERSION_OF_LEADER_EPOCH = 2
 FIRST_VERSION_OF_ABORTABLE = 4
 FIRST_VERSION_OF_ADDING = 5
 Offsets = list[tuple[Place, CommittedOffset]]
+TopicIds = dict[str, uuid.UUID | None]
 
 
 def handle_add_offsets_to_txn(node: TransactionContext, request: Request) -> Response:
@@ -75,7 +77,7 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
     An error of the group, the member or the transaction is that of every partition that has none of its own. From
     version 3 on members send their generation, so that a zombie is fenced (KIP-447). From version 5 on the partition of
     `__consumer_offsets` is added to the transaction here (KIP-890); earlier versions need AddOffsetsToTxn first. A
-    large request is decoded, checked and encoded in slices; the member is checked right before the write.
+    large request is decoded, checked and encoded in slices; topics and member are checked again right before the write.
     """
     entity = request.decode()
     results: list[TopicResults] = []
@@ -95,14 +97,13 @@ def handle_txn_offset_commit(node: TransactionContext, request: Request) -> Resp
     try:
         node.authorize_or_raise(request, WRITE, TRANSACTIONAL_ID, entity.transactional_id)
         node.authorize_or_raise(request, READ, GROUP, entity.group_id)
-        offsets = _collect(node, request, entity, results)
+        offsets, topic_ids = _collect(node, request, entity, results)
         if not entity.group_id:
             raise InvalidGroupId()
         records = committed_offsets(entity.group_id, offsets)
-        ensure_not_deleted(node, offsets)
         with pausing(None):
             if offsets:
-                _commit(node, request.version, entity, offsets, records, respond_later)
+                _commit(node, request.version, entity, (offsets, topic_ids, records), respond_later)
             else:
                 respond_later(0)
     except KafkaError as error:
@@ -114,12 +115,11 @@ def _commit(
     node: TransactionContext,
     version: int,
     entity: Entity,
-    offsets: Offsets,
-    records: Sequence[Record],
+    collected: tuple[Offsets, TopicIds, Sequence[Record]],
     respond_later: Callable[[int], None],
 ) -> None:
     """Verify that the partition of `__consumer_offsets` is part of the open transaction, or add it, then write the
-    offsets.
+    `collected` offsets, with the ids of their topics and their records.
 
     Calls `respond_later` with an error code, 0 once the offsets are replicated. Raises a coordinator error if the group
     is not active here.
@@ -128,12 +128,14 @@ def _commit(
     producer = ProducerIdentity(entity.producer_id, entity.producer_epoch)
     place = (OFFSETS_TOPIC, node.coordination.offsets_topic.partition_of(entity.group_id))
     member = MemberIdentity(entity.member_id, entity.group_instance_id)
+    offsets, topic_ids, records = collected
 
     def verified(code: int) -> None:
         if code:
             respond_later(coordinator_error_code(error_for_code(code)()))
             return
         try:
+            ensure_not_deleted(node, topic_ids)
             status = node.groups.commit_transactional(
                 entity.group_id, member, entity.generation_id, Producer(*producer), offsets, records
             )
@@ -150,14 +152,20 @@ def _commit(
     ensure_in_transaction(host, add_partitions, entity.transactional_id, producer, place, operation, verified)
 
 
-def _collect(node: TransactionContext, request: Request, entity: Entity, results: list[TopicResults]) -> Offsets:
-    """The offsets that may be committed; `results` gets an error code, or 0, for every partition."""
+def _collect(
+    node: TransactionContext, request: Request, entity: Entity, results: list[TopicResults]
+) -> tuple[Offsets, TopicIds]:
+    """The offsets that may be committed, with the ids of their topics; `results` gets an error code, or 0, for every
+    partition."""
     offsets: Offsets = []
+    topic_ids: TopicIds = {}
     times_ms = node.clock.wall_ms(), None
     for topic in paced(entity.topics):
         topic_state: TopicState | int = node.image.topics.get(topic.name) or UnknownTopicOrPartition.code
         if not node.authorize(request, READ, TOPIC, topic.name):
             topic_state = TopicAuthorizationFailed.code
+        if not isinstance(topic_state, int):
+            topic_ids[topic.name] = topic_state.topic_id
         codes = collect_offsets(node, topic, topic.name, topic_state, times_ms, offsets)
         results.append(TopicResults(topic, codes))
-    return offsets
+    return offsets, topic_ids

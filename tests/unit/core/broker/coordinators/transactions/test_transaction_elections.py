@@ -3,6 +3,7 @@ that are verified or added from other nodes. The nodes are fakes around the real
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -451,6 +452,27 @@ def fetched(cluster: Transactions, node_id: int) -> tuple[int, int]:
     (found,) = requested.answer.groups
     (row,) = found.topics[0].partitions
     return row.error_code, row.committed_offset
+
+
+@pytest.mark.parametrize("is_recreated", [False, True])
+def test_no_offset_is_committed_of_a_topic_that_is_deleted_while_its_partition_is_added(is_recreated: bool) -> None:
+    cluster = Transactions()
+    requested = cluster.init()
+    cluster.settle()
+    producer = (requested.answer.producer_id, requested.answer.producer_epoch)
+    waiting = commit_offset(cluster, 2, producer, version=5)
+    assert waiting.answer is None
+    deleted = cluster.image.topics.pop("t")
+    if is_recreated:
+        cluster.add_topic("t", 4).topic_id = uuid.uuid4()
+    cluster.nodes[2].coordination.group_coordinator.forget_topics([deleted])
+    cluster.settle()
+    assert waiting.answer.topics[0].partitions[0].error_code == NOT_AVAILABLE
+    cluster.end(1, producer)
+    cluster.settle()
+    if not is_recreated:
+        cluster.add_topic("t", 4)
+    assert fetched(cluster, 2) == (0, -1)
 
 
 def test_offsets_of_a_transaction_count_with_its_marker_though_both_coordinators_moved() -> None:
