@@ -109,6 +109,7 @@ class EmbeddedBroker(Closing):
         running. After `kill` it starts on the same port with its data. Raises SandboxError with the reason."""
         if self.is_running:
             return
+        is_new = self._home is None
         if self._home is None:
             self._home = tempfile.mkdtemp(prefix="kafkatools-broker-")
         os.makedirs(os.path.join(self._home, "sandbox"), mode=0o700, exist_ok=True)
@@ -121,7 +122,8 @@ class EmbeddedBroker(Closing):
             )
             self._process, info = spawn(self._home, options)
         except BaseException:
-            self._remove()
+            if is_new:
+                self._remove()
             raise
         self._bootstrap = info.bootstrap
         self._port = int(info.bootstrap.rpartition(":")[2])

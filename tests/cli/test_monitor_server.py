@@ -316,6 +316,13 @@ def test_the_token_of_the_page_becomes_a_cookie_that_scripts_and_other_sites_do_
         assert status_of(port, f"{target}?token={READ}") == 401, "an address with data could be copied with its token"
 
 
+def test_monitors_at_free_ports_have_cookies_of_their_own() -> None:
+    with listening(HostPort(HOST, 0), PAGES._replace(cookie_suffix="")) as port:
+        cookie = exchange(port, get(f"/page?token={VIEW}"))[1]["Set-Cookie"]
+        assert cookie.startswith(f"kt-monitor-{port}={VIEW};")
+        assert status_of(port, "/figures", f"Cookie: kt-monitor-{port}={VIEW}") == 200
+
+
 def test_pages_of_other_servers_of_this_machine_get_nothing(port: int) -> None:
     for origin in ("same-site", "cross-site", "x"):
         assert status_of(port, "/figures", COOKIE + VIEW, f"Sec-Fetch-Site: {origin}") == 403

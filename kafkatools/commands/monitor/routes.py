@@ -45,7 +45,7 @@ class Route(NamedTuple):
 
 
 class Site(NamedTuple):
-    """All paths of one address. `cookie_suffix` tells monitors on one machine apart."""
+    """All paths of one address. `cookie_suffix` tells monitors on one machine apart; without one it is the port."""
 
     routes: dict[str, Route]
     access: Access

@@ -48,8 +48,7 @@ def serving(
         sites.setdefault(options.prometheus, {})["/metrics"] = _metrics_route(board, options, access)
     with ExitStack() as stack:
         ports = {
-            address: stack.enter_context(listening(address, Site(routes, access, f"-{address.port}")))
-            for address, routes in sites.items()
+            address: stack.enter_context(listening(address, Site(routes, access))) for address, routes in sites.items()
         }
         yield list(_lines(options, access, ports))
 
@@ -111,9 +110,11 @@ def _web_routes(board: Board, options: MonitorOptions, details: Details) -> dict
 @contextmanager
 def listening(address: HostPort, site: Site) -> Iterator[int]:
     """Serve the paths of a site at an address within the context, whose value is the port. Raises CommandError."""
+    port = address.port
 
     def respond_to(head: bytes) -> http_server.Reply | http_server.LongReply:
-        return respond(parse_request(head, address.host), site)
+        named = site if site.cookie_suffix else site._replace(cookie_suffix=f"-{port}")
+        return respond(parse_request(head, address.host), named)
 
     with ExitStack() as stack:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -198,7 +199,10 @@ def _number(form: str, name: str) -> Writer:
         if isinstance(value, bool) or not (isinstance(value, (int, float, Decimal)) or value in _SPECIAL):
             raise _wrong(value, name)
         try:
-            out += struct.pack(form, float(value))
+            number = float(value)
+            if math.isinf(number) and not isinstance(value, str):
+                raise _wrong(value, name)
+            out += struct.pack(form, number)
         except OverflowError:
             raise _wrong(value, name) from None
 

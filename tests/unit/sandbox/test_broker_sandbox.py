@@ -5,12 +5,14 @@ import json
 import os
 import pathlib
 import re
+import socket
 import stat
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from kafkatools import Admin, EmbeddedBroker
 from kafkatools.core import config as tables
 from kafkatools.core.broker.server.node_settings import meaningless, node_settings
 from kafkatools.core.clock import SystemClock
@@ -62,6 +64,21 @@ def test_it_stops_by_itself_when_nobody_uses_it(home: str) -> None:
         clock.sleep_ms(20)
     assert sandbox.status(home) is None
     assert os.path.exists(os.path.join(info.directory, ".kafka_cleanshutdown"))
+
+
+def test_an_embedded_broker_keeps_its_data_if_its_port_is_taken_for_a_while() -> None:
+    with EmbeddedBroker() as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics("kept")
+        broker.kill()
+        with (
+            socket.create_server(("127.0.0.1", int(broker.bootstrap.rpartition(":")[2]))),
+            pytest.raises(sandbox.SandboxError, match="in use"),
+        ):
+            broker.start()
+        broker.start()
+        assert [topic.name for topic in admin.list_topics()] == ["kept"]
+        directory = broker.directory
+    assert not os.path.exists(directory)
 
 
 def test_a_setting_that_is_wrong_is_said_to_the_one_who_started_it(home: str) -> None:

@@ -221,6 +221,14 @@ def test_a_value_of_another_type_is_named(schema: Any, value: Any, error: str) -
     assert str(caught.value).startswith(error)
 
 
+@pytest.mark.parametrize("schema", ["float", "double"])
+def test_a_number_above_all_doubles_is_not_infinity(schema: str) -> None:
+    for text in ("1E+400", "-1E+400"):
+        with pytest.raises(InvalidValue) as caught:
+            avro(schema).encode(text.encode())
+        assert str(caught.value) == f"expected a {schema}, not {text}"
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "encoded"),
     [
