@@ -373,10 +373,6 @@ class ConsumerBase:
             self._fetcher.take_back()
             raise
 
-    def _undo_poll(self) -> None:
-        """Move the positions back to before the last poll, whose records nobody got."""
-        self._fetcher.take_back()
-
     def _collect_records(self) -> list[FetchedColumns]:
         self._refused.retry()
         return self._fetcher.collect(self._max_poll_records)
@@ -408,6 +404,7 @@ class ConsumerBase:
             self._raise_failure()
             if self._group is not None:
                 yield from self._rebalance(self._group, now_ms)
+                self._pending.forget_revoked(self._subscriptions.is_assigned)
             self._update_positions()
             self._fetcher.note_time(now_ms)
             try:

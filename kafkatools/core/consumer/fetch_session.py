@@ -63,6 +63,7 @@ class FetchSessionHandler:
         self.node = node
         self.next_metadata = FetchMetadata()
         self.session_partitions: dict[TopicPartition, FetchPartition] = {}
+        self.assignment_version = -1
 
     def build(self, partitions: Mapping[TopicPartition, FetchPartition]) -> FetchRequestData:
         """Return the next request for these partitions, and update `session_partitions` to match. A full request names

@@ -176,6 +176,13 @@ class Fetcher:
 
     def _request(self, node: int, partitions: dict[TopicPartition, FetchPartition]) -> NodeFetch:
         session = self._sessions.setdefault(node, FetchSessionHandler(node))
+        if session.assignment_version != self.subscriptions.assignment_version:
+            session.assignment_version = self.subscriptions.assignment_version
+            present = session.session_partitions.keys() & partitions.keys()
+            if any(self.subscriptions.state(part).high_watermark is None for part in present):
+                # Revoked and assigned again without a request in between: in this session the broker would not report
+                # its high watermark until that changes.
+                session.handle_error()
         self._in_flight.add(node)
         return NodeFetch(node, self._fetch_request(session.build(partitions)))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from kafkatools.core.clock import Clock
     from kafkatools.core.consumer.completed_fetch import FetchedColumns
+    from kafkatools.core.consumer.fetcher import Fetcher
 
 _POLL_MS = 1000
 _POLL_NEAR_THE_END_MS = 50
@@ -70,6 +71,12 @@ class PendingRecords(HeldRecords):
         """Note a record beyond the iterator's end, which the iterator will not yield; reading resumes at the first such
         record of a partition."""
         self._held_back.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+
+    def forget_revoked(self, is_assigned: Callable[[TopicPartition], bool]) -> None:
+        """Forget held-back records of partitions that are not assigned any more: their next owner reads on, and a later
+        commit must not go back behind its offsets."""
+        if self._held_back:
+            self._held_back = {part: offset for part, offset in self._held_back.items() if is_assigned(part)}
 
     if TYPE_CHECKING:
 
@@ -208,24 +215,21 @@ class RecordLoops:
     `poll_arrow`."""
 
     _pending: PendingRecords
+    _fetcher: Fetcher
     _api_timeout_ms: int
     _call_lock: threading.RLock
     _is_closed: bool
-
-    if TYPE_CHECKING:
-
-        def _undo_poll(self) -> None: ...
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Iterate over records endlessly; `records` and `read_to_end` return iterators that end. The loop may be left
         at any time: records it has not yielded are not committed, and the next loop or poll starts with them. In a
         group, automatic commits (enable.auto.commit) happen between polls. Raises the errors of `poll`."""
-        return RecordIterator(_consumer(self), self._pending, self._undo_poll)
+        return RecordIterator(_consumer(self), self._pending, self._fetcher.take_back)
 
     def records(self, timeout_ms: int) -> Iterator[ConsumerRecord]:
         """Iterate over records until none has arrived for `timeout_ms`. Raises the errors of `poll`, and TypeError when
         `timeout_ms` is not an int."""
-        return RecordIterator(_consumer(self), self._pending, self._undo_poll, whole_ms(timeout_ms))
+        return RecordIterator(_consumer(self), self._pending, self._fetcher.take_back, whole_ms(timeout_ms))
 
     def read_to_end(self) -> Iterator[ConsumerRecord]:
         """Iterate over the records up to the end offsets that the assigned partitions have when the loop starts.
@@ -235,7 +239,7 @@ class RecordLoops:
         Raises the errors of `poll`; EndUnreachable when a topic is deleted, recreated or truncated meanwhile; Timeout
         when nothing is assigned within default.api.timeout.ms; ConnectionFailed when brokers cannot be reached.
         """
-        return EndIterator(_consumer(self), self._pending, self._undo_poll, self._api_timeout_ms)
+        return EndIterator(_consumer(self), self._pending, self._fetcher.take_back, self._api_timeout_ms)
 
     @one_at_a_time
     def poll_arrow(
@@ -260,7 +264,7 @@ class RecordLoops:
             fitting = layout.fitting(pieces)
             batch = layout.batch(pieces[:fitting])
         except BaseException:  # KeyboardInterrupt and MemoryError too
-            self._undo_poll()
+            self._fetcher.take_back()
             raise
         for item in reversed(fetched[fitting:]):  # of a partition with several pieces the first one counts
             consumer.seek(item.topic_partition, item.columns.offsets[0])

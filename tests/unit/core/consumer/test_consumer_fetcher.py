@@ -186,6 +186,17 @@ def test_paused_responses_stay_in_order_when_another_partition_fills_a_poll() ->
     assert sorted(script.collect()) == sorted([b"v2", *(b"v%d" % number for number in range(6))])
 
 
+def test_the_end_of_a_partition_that_is_assigned_again_is_reported_again() -> None:
+    script = Script(P0)
+    for _ in range(2):
+        assert script.asked() == {1: [(0, 0)]}
+        script.answer(1, data(P0))
+        assert script.subscriptions.state(P0).high_watermark == 1000
+        script.subscriptions.assign(())
+        script.subscriptions.assign((P0,))
+        script.subscriptions.seek(P0, FetchPosition(0, -1, script.cluster.leaders[P0]))
+
+
 def test_seek_makes_what_is_buffered_stale() -> None:
     script = Script(P0)
     script.asked()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.embedded import QUICK_HEARTBEATS, embedded_broker
+from support.waiting import eventually
 
 import kafkatools
 from kafkatools import errors
@@ -248,6 +250,42 @@ def test_background_commit_leaves_out_what_comes_behind_the_end(bootstrap: str, 
                 break
         found = consumer.committed([(topic, 0), (topic, 1)])
         assert [None if one is None else one.offset for one in found.values()] == [10, 8]
+
+
+def test_offsets_that_a_loop_held_back_are_forgotten_with_their_partition(bootstrap: str, topic: str) -> None:
+    """While the loop waits for another partition, a second member reads on and leaves."""
+    quick = {"max.poll.records": 1, "auto.commit.interval.ms": 50, "heartbeat.interval.ms": 50}
+    assignor = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    settings = {**GROUP, **quick, "group.id": "lent", "partition.assignment.strategy": assignor}
+    seen: list[Any] = []
+    taken: list[Any] = []
+
+    def read_to_end() -> None:
+        for record in lender.read_to_end():
+            seen.append(record)  # noqa: PERF402 - seen by the other thread
+
+    with kafkatools.Consumer(settings, bootstrap_servers=bootstrap) as lender:
+        lender.subscribe([topic])
+        while len(lender.assignment()) < 2:
+            lender.poll_assignment(100)
+        lender.pause([(topic, 0)])
+        loop = threading.Thread(target=read_to_end, daemon=True)
+        loop.start()
+        eventually(lambda: len(seen) == 10)
+        produce(bootstrap, topic, range(10, 15))
+        eventually(lambda: lender._pending.offsets() == {(topic, 1): 10})
+        with kafkatools.Consumer(settings, bootstrap_servers=bootstrap) as borrower:
+            borrower.subscribe([topic])
+            while len(taken) < 5:
+                taken += borrower.poll(100)
+        eventually(lambda: len(lender._subscriptions.assigned_partitions()) == 2)
+        lender._subscriptions.resume(TopicPartition(topic, 0))
+        loop.join(20)
+        assert not loop.is_alive()
+    assert (len(seen), places(taken)) == (20, [(1, offset) for offset in range(10, 15)])
+    with kafkatools.Consumer(settings, bootstrap_servers=bootstrap) as after:
+        found = after.committed([(topic, 0), (topic, 1)])
+        assert [None if one is None else one.offset for one in found.values()] == [10, 15]
 
 
 @pytest.mark.slow
