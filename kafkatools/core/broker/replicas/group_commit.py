@@ -87,6 +87,9 @@ class GroupCommit:
 
     def _begin(self, partition: Partition) -> None:
         log = partition.log
+        if log.is_closed:  # the partition was deleted in this turn, or its disk has failed
+            self.committed(partition)
+            return
         try:
             if log.needs_full_flush:
                 log.flush(self.clock.wall_ms())

@@ -207,6 +207,26 @@ def test_a_sync_that_ends_after_a_truncation_and_a_close_fails_no_log() -> None:
     assert (failures, partition.log.failure, commits.has_new) == ([], None, False)
 
 
+def test_no_file_of_a_closed_log_is_opened_to_sync_it() -> None:
+    """Appends and a deletion of the topic in one turn: an open file would keep the space of the deleted log."""
+    leader = Leader(waits_for_disk=True)
+    partition = leader.partition
+    settled: list[Partition] = []
+    commits = GroupCommit(ManualClock(), lambda: None, settled.append, lambda error: None)
+    commits.max_threads = 0  # syncs run when the test says so
+    leader.write(1)
+    commits.note(partition)
+    commits.turn()
+    leader.write(1)
+    commits.note(partition)
+    partition.mark_deleted()
+    partition.log.release()
+    partition.log.files.operations.clear()  # type: ignore[attr-defined]
+    commits.turn()
+    commits.run_pending()
+    assert (partition.log.files.operations, len(settled), commits.has_new) == ([], 2, False)  # type: ignore[attr-defined]
+
+
 def test_who_is_out_of_sync_does_not_count() -> None:
     leader = Leader(isr=(1, 2))
     leader.write(4)
