@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -141,8 +140,6 @@ def _check(console: Console, args: Args, subjects: Subjects) -> ExitStatus:
 
 
 def _register(console: Console, args: Args, subjects: Subjects) -> ExitStatus:
-    from kafkatools.tools.schemas.subjects import NoVersions
-
     subject, schema = _subject(args), _new_schema(args)
     existing = subjects.find(subject, schema)
     if existing is not None:
@@ -150,10 +147,9 @@ def _register(console: Console, args: Args, subjects: Subjects) -> ExitStatus:
         console.print(f"{subject} version {existing.version} already has this schema, ID {existing.id}", row)
         return ExitStatus.OK
     if args.dry_run:
-        with suppress(NoVersions):
-            messages = subjects.check(subject, schema)
-            if messages is not None:
-                raise CommandError(f"Not compatible with {subject}: {'; '.join(messages)}")
+        messages = subjects.refusal(subject, schema)
+        if messages is not None:
+            raise CommandError(f"Not compatible with {subject}: {'; '.join(messages)}")
         row = {"subject": subject, "id": None, "version": None, "registered": False}
         console.print(f"The schema can be registered under {subject}.", row)
         return ExitStatus.OK

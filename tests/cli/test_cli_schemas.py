@@ -232,3 +232,37 @@ def test_a_level_of_a_subject_is_removed_once() -> None:
         assert "is that of the registry (was BACKWARD)" in run(server.url, *words, status=0).out
         assert [request.path for request in server.requests if request.method == "DELETE"] == ["/config/s"]
         assert "is that of the registry (was none)" in run(server.url, *words, status=0).out
+
+
+@pytest.mark.parametrize(
+    ("own", "registry", "error"),
+    [
+        ("BACKWARD_TRANSITIVE", "NONE", "Not compatible with s: version 1: field id"),
+        (None, "FULL_TRANSITIVE", "Not compatible with s: version 1: field id"),
+        ("BACKWARD", "FULL_TRANSITIVE", None),
+        (None, "FORWARD", None),
+    ],
+)
+def test_a_dry_registration_compares_as_the_level_says(
+    tmp_path: pathlib.Path, own: str | None, registry: str, error: str | None
+) -> None:
+    """Only the oldest of three versions does not fit, which matters with a transitive level."""
+    (tmp_path / "s.avsc").write_text('"string"')
+
+    def respond(request: Request) -> Answer:
+        if request.path == "/config/s":
+            return Answer(200, json.dumps({"compatibilityLevel": own})) if own else Answer(404, '{"error_code": 40408}')
+        if request.path == "/config":
+            return Answer(200, json.dumps({"compatibilityLevel": registry}))
+        if request.path == "/subjects/s/versions":
+            return Answer(200, "[1, 2, 3]")
+        if request.path.startswith("/compatibility/subjects/s/versions/1"):
+            return Answer(200, '{"is_compatible": false, "messages": ["field id"]}')
+        if request.path.startswith("/compatibility/subjects/s/versions/"):
+            return Answer(200, '{"is_compatible": true}')
+        return Answer(404, '{"error_code": 40403, "message": "Schema not found"}')
+
+    with serving(respond) as server:
+        words = ("register", "s", "--schema", "s.avsc", "--dry-run")
+        ran = run(server.url, *words, cwd=tmp_path, status=0 if error is None else 1)
+        assert ran.err.rstrip() == (error or ""), ran

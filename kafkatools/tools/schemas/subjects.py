@@ -122,6 +122,22 @@ class Subjects:
             messages = reply.get("messages") or [reply.get("reason") or "the registry gives no reason"]
             return tuple(" ".join(str(message).split()) for message in messages)
 
+    def refusal(self, subject: str, schema: NewSchema) -> tuple[str, ...] | None:
+        """Check a schema as its registration does: against the newest version, with a transitive level against all.
+        Return None if it can be registered, else the registry's messages."""
+        try:
+            messages = self.check(subject, schema)
+        except NoVersions:
+            return None
+        if messages is not None:
+            return messages
+        level = self.compatibility(subject) or self.compatibility() or ""
+        for version in reversed(self.versions(subject)[:-1] if level.endswith("_TRANSITIVE") else ()):
+            messages = self.check(subject, schema, version)
+            if messages is not None:
+                return tuple(f"version {version}: {message}" for message in messages)
+        return None
+
     def delete(self, subject: str, version: int | None = None, *, permanent: bool = False) -> list[int]:
         """Delete a version, or with None the subject, and return the deleted versions. `permanent` removes what
         was soft-deleted before."""
