@@ -204,7 +204,7 @@ def _newest_offset(slots: memoryview, count: int, state: array[int], data: Buffe
     slot = _find(slots, count, low, high)
     if slot < 0:
         return -1
-    return _as_long(slots[slot + 2]) - 1
+    return _as_long(slots[slot + 2] - 1)
 
 
 def _ends_well(data: Buffer, position: int, stop: int) -> bool:

@@ -2,7 +2,7 @@
 cimport cython
 from cpython cimport array
 from libc.string cimport memcpy, strlen
-from kafkatools.core.records._kernel cimport _int_items, _long_items, _varint
+from kafkatools.core.records._kernel cimport _as_long, _int_items, _long_items, _varint
 
 cdef unsigned char* _target(unsigned char[::1] data) noexcept
 cdef const unsigned char* _source(const unsigned char[::1] data) noexcept

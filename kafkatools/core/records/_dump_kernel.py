@@ -17,7 +17,7 @@ except ImportError:
     from kafkatools.core import uncompiled as cython
 
 if not cython.compiled:
-    from kafkatools.core.records._kernel import _in_c, _int_items, _long_items, _varint
+    from kafkatools.core.records._kernel import _as_long, _in_c, _int_items, _long_items, _varint
 
     # what the .pxd brings from C; only compiled branches use it
     memcpy = strlen = _in_c
@@ -183,7 +183,7 @@ def first_irregular(table: array[int], first: int, stop: int, valid: bytearray, 
             break
         if items[slot + 1] < bounds[0] or items[slot + 4] < bounds[1] or items[slot + 7] < 0 or items[slot + 12] < -1:
             break
-        bounds[0] = items[slot + 1] + items[slot + 7] + 1
+        bounds[0] = _as_long(items[slot + 1] + items[slot + 7] + 1)
         bounds[1] = items[slot + 4]
         row += 1
     return row
@@ -213,7 +213,7 @@ def format_batches(target: bytearray, table: array[int], first: int, stop: int, 
 def _batch_start(out: Writable, position: int, items: array[int], slot: int) -> int:
     attributes = items[slot + 6]
     position = _number(out, _text(out, position, b"baseOffset: "), items[slot + 1])
-    position = _number(out, _text(out, position, b" lastOffset: "), items[slot + 1] + items[slot + 7])
+    position = _number(out, _text(out, position, b" lastOffset: "), _as_long(items[slot + 1] + items[slot + 7]))
     position = _number(out, _text(out, position, b" count: "), items[slot + 13])
     position = _number(out, _text(out, position, b" baseSequence: "), items[slot + 12])
     position = _number(out, _text(out, position, b" lastSequence: "), _sequence(items[slot + 12], items[slot + 7]))

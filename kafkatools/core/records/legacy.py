@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkatools.core.errors import CorruptRecord, UnsupportedCompressionType
+from kafkatools.core.java.longs import wrapped
 from kafkatools.core.records.columns import NO_TIMESTAMP, Buffer, Record, RecordColumns, TimestampType
 from kafkatools.core.records.compression import MAX_DECOMPRESSED_BYTES, CompressionType, compress, decompress
 from kafkatools.core.records.header import (
@@ -211,7 +212,7 @@ class LegacyBatch:
         timestamp = outer.timestamp if outer.attributes & TIMESTAMP_TYPE_BIT else None
         return [
             message._replace(
-                offset=base + message.offset, timestamp=message.timestamp if timestamp is None else timestamp
+                offset=wrapped(base + message.offset), timestamp=message.timestamp if timestamp is None else timestamp
             )
             for message in messages
         ]

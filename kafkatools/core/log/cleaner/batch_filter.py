@@ -13,6 +13,7 @@ from array import array
 from dataclasses import KW_ONLY, dataclass, field
 
 from kafkatools.core.errors import CorruptRecord
+from kafkatools.core.java.longs import wrapped
 from kafkatools.core.log.cleaner.cleaned_transactions import CleanedTransactions
 from kafkatools.core.log.cleaner.log_to_clean import LastRecord
 from kafkatools.core.log.cleaner.offset_map import OffsetMap
@@ -149,7 +150,7 @@ class BatchFilter:
         is_marker = plain is None
         newest = header.max_timestamp if has_append_time or is_marker else self._kernel_results[kernel.NEWEST_TIMESTAMP]
         base = self._kernel_results[kernel.FIRST_TIMESTAMP] if horizon is None else horizon
-        shift = header.base_timestamp - base
+        shift = wrapped(header.base_timestamp - base)
         target = bytearray(HEADER_SIZE + len(records) - position + LENGTH_ROOM * retained_count)
         size = kernel.copy_retained(records, position, retained_flags, shift, memoryview(target)[HEADER_SIZE:])
         if size < 0:

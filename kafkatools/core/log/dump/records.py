@@ -89,7 +89,7 @@ def _records_of_columns(header: V2Header, columns: RecordColumns) -> Iterator[Du
         yield DumpedRecord(
             offset,
             header.max_timestamp if is_append_time else columns.timestamps[row],
-            increment_sequence(base_sequence, offset - base_offset) if base_sequence >= 0 else -1,
+            increment_sequence(base_sequence, wrapped(offset - base_offset)) if base_sequence >= 0 else -1,
             columns.key(row),
             columns.value(row),
             key_size=columns.key_lengths[row],
@@ -184,7 +184,7 @@ def _wrapped(header: LegacyHeader) -> Iterator[DumpedRecord]:
             raise Damage("Inner messages must not be compressed")
         if header.magic == 1 and header.attributes & 8:
             message.max_timestamp = header.max_timestamp
-        yield _message(message, base + message.offset)
+        yield _message(message, wrapped(base + message.offset))
 
 
 def _absolute_base(header: LegacyHeader, last_inner: int) -> int:

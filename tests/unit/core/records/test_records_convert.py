@@ -11,7 +11,7 @@ from kafkatools.core.errors import CorruptRecord, UnsupportedCompressionType, Un
 from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import Record, TimestampType
-from kafkatools.core.records.compression import CompressionType
+from kafkatools.core.records.compression import CompressionType, compress
 from kafkatools.core.records.convert import convert
 from kafkatools.core.records.layout import HEADER_SIZE
 from kafkatools.core.records.legacy import LegacyBatch, write_message_set
@@ -53,6 +53,14 @@ def test_wrapper_offset_below_the_inner_ones_is_damage() -> None:
     data[0:8] = (50).to_bytes(8, "big")
     with pytest.raises(CorruptRecord, match="wrapper offset '50' is less than the last inner message offset '99'"):
         LegacyBatch(data).columns()
+
+
+def test_offsets_of_damaged_inner_messages_wrap_as_in_java() -> None:
+    kind = TimestampType.CREATE_TIME
+    inner = b"".join(write_message_set([Record(offset, 0, kind, None, b"v")], 1) for offset in (2**63 - 1, 1))
+    wrapper = bytearray(write_message_set([Record(5, 0, kind, None, compress(CompressionType.GZIP, inner))], 1))
+    wrapper[17] |= CompressionType.GZIP
+    assert [record.offset for record in LegacyBatch(wrapper).records()] == [3 - 2**63, 5]
 
 
 def test_wrapper_with_null_value_is_damage() -> None:

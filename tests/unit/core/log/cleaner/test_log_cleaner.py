@@ -24,6 +24,7 @@ from kafkatools.core.records.batch import RecordBatch, read_batches
 from kafkatools.core.records.builder import BatchBuilder
 from kafkatools.core.records.columns import Record, TimestampType
 from kafkatools.core.records.compression import CompressionType
+from kafkatools.core.records.layout import HEADER_SIZE, LOG_OVERHEAD
 from kafkatools.core.records.legacy import write_message_set
 
 DAY_MS = 86_400_000
@@ -150,6 +151,28 @@ def test_the_codec_stays(tmp_path: Path, codec: CompressionType) -> None:
     records = list(left.records())
     assert [r.offset for r in records] == list(range(250, 400))
     assert all(r.headers == (("h", b"x"),) for r in records)
+
+
+def test_timestamps_far_from_their_base_survive_a_rewrite(tmp_path: Path) -> None:
+    """The base timestamp of a batch and the deltas of its records may be any numbers that overflow to valid times."""
+    log = open_log(tmp_path)
+    data = make_batch([b"1", b"2"], keys=[b"a", b"b"], timestamps=[2**63 - 1, 2**63 - 1])
+    delta = b"\xff" * 9 + b"\x01"  # -(2**63), so the timestamp is -1
+    records = b"".join(
+        bytes((2 * len(body),)) + body
+        for body in (
+            b"\0" + delta + offset + b"\x02" + key + b"\x02v\0" for offset, key in ((b"\0", b"a"), (b"\x02", b"b"))
+        )
+    )
+    data[HEADER_SIZE:] = records
+    struct.pack_into(">i", data, 8, len(data) - LOG_OVERHEAD)
+    set_crc(data)
+    log.append_as_leader(memoryview(data), leader_epoch=0, now_ms=NOW_MS)
+    append(log, (b"a", b"3"))
+    append(log, (b"c", b"4"))
+    log.roll(NOW_MS)
+    clean(log)
+    assert [(r.offset, r.timestamp, r.key) for r in batches(log)[0].records()] == [(1, -1, b"b")]
 
 
 def test_tombstones_get_a_horizon_first_and_go_after_it(tmp_path: Path) -> None:

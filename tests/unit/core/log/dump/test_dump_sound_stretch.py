@@ -67,6 +67,11 @@ def segment(batches: list[tuple]) -> bytes:  # type: ignore[type-arg]
     return data
 
 
+def wrapping_batch() -> tuple:  # type: ignore[type-arg]
+    """A batch of three records at the largest offsets; that of the last one overflows."""
+    return [(1, None, b"v", [])] * 3, CompressionType.NONE, TimestampType.CREATE_TIME, 0, 2**63 - 2
+
+
 def dumped(path: pathlib.Path, lines: type[TextLines], options: DumpOptions) -> tuple[bytes, list[str], list[Finding]]:
     out = bytearray()
     findings: list[Finding] = []
@@ -125,6 +130,15 @@ def test_offsets_wrap_as_a_java_long(tmp_path: pathlib.Path, lines: type[TextLin
 
 
 @pytest.mark.parametrize("lines", [TextLines, _SlowLines])
+def test_sequences_do_not_wrap_with_the_offsets(tmp_path: pathlib.Path, lines: type[TextLines]) -> None:
+    path = tmp_path / "09223372036854775806.log"
+    path.write_bytes(segment([wrapping_batch()]))
+    out, _, _ = dumped(path, lines, DumpOptions(deep=True))
+    assert b" lastOffset: -9223372036854775808 count: 3 baseSequence: 0 lastSequence: 2 " in out
+    assert [line.split()[10] for line in out.splitlines() if line.startswith(b"| offset: ")] == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("lines", [TextLines, _SlowLines])
 @pytest.mark.parametrize("length", [b"\x81\x80\x80\x80\x08", b"\xff\xff\xff\xff\x0f", b"\x81\x80\x80\x80\x10"])
 def test_any_negative_length_of_a_header_value_is_null(
     tmp_path: pathlib.Path, lines: type[TextLines], length: bytes
@@ -162,7 +176,10 @@ def test_plain_kernel_shows_the_same(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     records = [(1_700_000_000_000, "clé".encode(), b"v", [("h", b"x"), ("i", None)]), (2, None, None, [])]
     path.write_bytes(segment([(records, CompressionType.NONE, TimestampType.CREATE_TIME, 0, 0)]))
-    command = [sys.executable, "-m", "kafkatools", "dump-log", "--print-data-log", "--files", path.name]
+    last = tmp_path / "09223372036854775806.log"
+    last.write_bytes(segment([wrapping_batch()]))
+    files = f"{path.name},{last.name}"
+    command = [sys.executable, "-m", "kafkatools", "dump-log", "--print-data-log", "--files", files]
     plain = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "KT_PURE_PYTHON": "1"}, capture_output=True, check=True
     )
