@@ -107,6 +107,7 @@ class SimulatedBroker:
         self.files = FaultyFileSystem()
         self.files.make_directory(DIRECTORY)
         self.is_up = False
+        self.has_contact = True
         self.is_paused = False
         self.life = 0
         self.held: list[Callable[[], None]] = []
@@ -158,6 +159,7 @@ class SimulatedBroker:
                 lambda delay_ms, run: self.timer.schedule(delay_ms, run, clock.now_ms()),
                 self.cluster.rates.get,
                 self.cluster.failed,
+                lambda: self.has_contact,
             ),
             self.cluster.settings,
         )

@@ -205,6 +205,7 @@ class ClusterMember:
             self._home.schedule,
             self._home.broker_settings.throttle,
             self.note_failure,
+            lambda: self.lifecycle is not None and self.lifecycle.has_contact,
         )
         replication = Replication(replicas, cluster, ReplicationSettings.of(config))
         self._replication.append(replication)

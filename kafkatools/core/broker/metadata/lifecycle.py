@@ -113,6 +113,11 @@ class BrokerLifecycle:
             deadlines += [self._shutdown_ends_ms, self.clock.now_ms() + HOPELESS_MS]
         return min(deadlines, default=None)
 
+    @property
+    def has_contact(self) -> bool:
+        """Return whether the controller has answered a heartbeat within the last two heartbeat intervals."""
+        return self.clock.now_ms() - self._last_answer_ms <= 2 * self.heartbeat_interval_ms
+
     def tick(self, now_ms: int) -> None:
         """Send a registration or heartbeat when it is due, and check the registration and shutdown time-outs."""
         if self.state is State.SHUTTING_DOWN:

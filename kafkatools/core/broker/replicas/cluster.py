@@ -57,3 +57,5 @@ class Cluster(NamedTuple):
     """The current rate of a throttle in bytes per second, by the setting's name; None when it was never set."""
     note_failure: Callable[[Exception], None] | None = None
     """Called with the error of a log that could not be written."""
+    has_contact: Callable[[], bool] = lambda: True
+    """Whether the controller answers this broker's heartbeats."""

@@ -87,6 +87,9 @@ class Sessions(Protocol):
 class OtherBrokers(Followers, Protocol):
     """The replication with other brokers (`Replication`)."""
 
+    def has_contact(self) -> bool:
+        """Return whether the controller answers this broker's heartbeats."""
+
     @property
     def fetchers(self) -> Fetchers:
         """The fetchers of the partitions that this broker follows."""
@@ -478,10 +481,19 @@ class ReplicaManager:
             return self._failed(requested, self._absence_error(requested), ())
         try:
             return self._read_partition(partition, requested, limit, reader, min_one)
+        except OffsetOutOfRange:
+            return self._failed(requested, self._range_error(requested.fetch_offset > partition.log.log_end_offset))
         except KafkaError as error:
             return self._failed(requested, type(error))
         except OSError:
             return FetchedPartition(error_code=KafkaStorageError.code)
+
+    def _range_error(self, is_behind_the_end: bool) -> type[KafkaError]:
+        """Return the error for an offset outside of a log. Without contact to the controller this broker may no longer
+        lead the partition; OffsetOutOfRange would let a consumer start anew at the beginning or the end."""
+        if is_behind_the_end and self.replication is not None and not self.replication.has_contact():
+            return NotLeaderOrFollower
+        return OffsetOutOfRange
 
     def _failed(
         self, requested: FetchPartition, error: type[KafkaError], aborted: tuple[tuple[int, int], ...] | None = None

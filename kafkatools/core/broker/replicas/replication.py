@@ -71,6 +71,7 @@ class Replication:
         self._image = cluster.image
         self._clock = cluster.clock
         self._settings = settings
+        self.has_contact = cluster.has_contact
         self.max_lag_ms = settings.lag_time_max_ms
         self.throttles = ReplicationThrottles(cluster.node_id, cluster.clock, cluster.limit_of, settings.quota_windows)
         self.isr_changes = IsrChanges(

@@ -68,3 +68,15 @@ def test_what_is_urgent_while_a_heartbeat_is_on_its_way_goes_with_the_next_one_a
     broker.link.answer()
     broker.wait(INTERVAL_MS - 1)
     assert broker.link.waiting == [], "and those after it at their times"
+
+
+def test_contact_is_lost_after_two_intervals_without_an_answer() -> None:
+    broker = Broker()
+    broker.link.answer(None)
+    broker.wait(INTERVAL_MS)
+    assert broker.lifecycle.has_contact
+    broker.wait(1)
+    assert not broker.lifecycle.has_contact
+    broker.wait(100)
+    broker.link.answer()
+    assert broker.lifecycle.has_contact

@@ -16,7 +16,7 @@ from kafkatools.core.broker.replicas.throttles import FOLLOWER_RATE, LEADER_RATE
 from kafkatools.core.protocol import messages
 
 PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
-NOT_LEADER = 6
+OFFSET_OUT_OF_RANGE, NOT_LEADER = 1, 6
 
 
 def partition_of(broker: SimulatedBroker) -> Partition:
@@ -70,6 +70,24 @@ def fetch(
         "forgotten_topics_data": [],
     }
     return broker.ask(FETCH, version, messages.encode_fields(messages.request_type(FETCH, version), fields))
+
+
+@pytest.mark.parametrize(("has_contact", "error"), [(True, OFFSET_OUT_OF_RANGE), (False, NOT_LEADER)])
+def test_a_leader_without_a_controller_does_not_judge_an_offset_behind_its_log(
+    cluster: ReplicaSimulation, has_contact: bool, error: int
+) -> None:
+    leader = cluster.brokers[1]
+    leader.has_contact = has_contact
+    errors = [
+        int(
+            fetch(leader, 13, offset=offset, epoch=partition_of(leader).leader_epoch)
+            .responses[0]
+            .partitions[0]
+            .error_code
+        )
+        for offset in (3, 10, 11)
+    ]
+    assert errors == [0, 0, error]
 
 
 @pytest.mark.parametrize("version", [9, 10, 12, 13])
