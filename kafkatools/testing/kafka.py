@@ -6,6 +6,7 @@ read with clients that live for one call, so that they join no group and leave n
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.core.closing import Closing
 from kafkatools.core.errors import (
     IllegalState,
+    KafkaError,
     LeaderNotAvailable,
     RequestTimedOut,
     Timeout,
@@ -236,7 +238,7 @@ class Kafka(Closing):
 
         Without a name, or with one that ends in `-`, a random part makes the name unique. `configs` are the topic's
         settings (docs/config/topic.md). Raises TopicAlreadyExists, InvalidTopic, InvalidReplicationFactor,
-        InvalidConfig.
+        InvalidConfig; Timeout if a partition has no leader in time, after the topic was deleted again.
         """
         from kafkatools.core.admin.topics import NewTopic
 
@@ -244,7 +246,12 @@ class Kafka(Closing):
             name = unique_name(name or "topic")
         texts = {key: _config_text(value) for key, value in (configs or {}).items()}
         self.admin.create_topics(NewTopic(name, partitions, replication_factor, configs=texts))
-        self._await_leaders(name)
+        try:
+            self._await_leaders(name)
+        except BaseException:
+            with contextlib.suppress(KafkaError):  # what it raises says more
+                self.admin.delete_topics(name)
+            raise
         return Topic(name, self)
 
     def _await_leaders(self, name: str) -> None:
@@ -259,7 +266,7 @@ class Kafka(Closing):
             except (UnknownTopicOrPartition, LeaderNotAvailable):
                 pass
             if clock.now_ms() > deadline:
-                raise Timeout(f"Topic {name} was created, but has partitions without a leader after {WAIT_MS} ms")
+                raise Timeout(f"The new topic {name} has partitions without a leader after {WAIT_MS} ms")
             clock.sleep_ms(_LEADER_POLL_MS)
 
     def records(self, topic: str) -> list[ConsumerRecord]:

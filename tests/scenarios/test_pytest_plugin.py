@@ -285,6 +285,18 @@ def test_a_wait_for_records_ends_in_time_without_a_response_of_the_broker() -> N
         assert time.monotonic() - began_s < 20  # request.timeout.ms is 30 s
 
 
+def test_a_topic_that_gets_no_leader_in_time_is_deleted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkatools.testing.kafka.WAIT_MS", 100)
+    with Kafka() as kafka:
+        with (
+            kafka.faults.add("error", api="Metadata", error="LEADER_NOT_AVAILABLE", topic="none-*"),
+            kafka.faults.add("error", api="DescribeTopicPartitions", error="LEADER_NOT_AVAILABLE", topic="none-*"),
+            pytest.raises(Timeout, match="without a leader after 100 ms"),
+        ):
+            kafka.topic("none-")
+        assert kafka.admin.list_topics() == []
+
+
 def test_a_kafka_that_does_not_respond_leaves_no_client_open() -> None:
     with pytest.raises(ConnectionFailed):
         Kafka(bootstrap_servers=f"127.0.0.1:{free_port()}")
