@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -143,15 +144,15 @@ def _tokens(text: str) -> list[tuple[int, int, duckdb.token_type]]:
     kind. The blanks behind a token belong to it."""
     import duckdb
 
-    encoded = text.encode()
-    tokens = [(_position(encoded, at), kind) for at, kind in duckdb.tokenize(text)]
-    ends = [*(start for start, _ in tokens[1:]), len(text)]
-    return [(start, end, kind) for (start, kind), end in zip(tokens, ends, strict=True)]
+    encoded, tokens = text.encode(), duckdb.tokenize(text)
+    places = (0, *(at for at, _ in tokens))
+    starts = list(accumulate(_text_length(encoded[before:at]) for before, at in pairwise(places)))
+    return [(start, end, kind) for start, end, (_, kind) in zip(starts, [*starts[1:], len(text)], tokens, strict=True)]
 
 
-def _position(encoded: bytes, at: int) -> int:
-    """Convert DuckDB's position in a statement, which counts the bytes of its UTF-8, to one in its text."""
-    return len(encoded[:at].decode(errors="ignore"))
+def _text_length(encoded: bytes) -> int:
+    """Return the characters of a part of a statement: DuckDB's positions count the bytes of its UTF-8."""
+    return len(encoded.decode(errors="ignore"))
 
 
 def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None), shift: int = 0) -> str:
@@ -169,7 +170,7 @@ def describe_error(error: Exception, sql: QuotedSql, part: slice = slice(None), 
         return message
     whole = sql_without_quotes(sql)
     first, stop, _ = part.indices(len(whole))
-    place = _position(sql.text.encode(), int(values["position"]) - shift)
+    place = _text_length(sql.text.encode()[: int(values["position"]) - shift])
     text, position = whole[first:stop].rstrip(), sql.original_position(place) - first
     if position >= len(text):
         return "the SQL ends too early" if values["exception_type"] == "Parser" else message
