@@ -28,6 +28,7 @@ from kafkatools.core.errors import (
     unauthorized_topics,
 )
 from kafkatools.core.net.connection_states import ExponentialBackoff
+from kafkatools.core.net.sendable_names import ensure_sendable_topic
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
@@ -217,7 +218,10 @@ class Metadata:
         """Hook that runs after each metadata update, under the lock."""
 
     def set_topics(self, topics: Collection[str] | None) -> None:
-        """Replace the topics of interest (None: all topics) and request an update if there are new ones."""
+        """Replace the topics of interest (None: all topics) and request an update if there are new ones. Raises
+        InvalidTopic for a name that no request can hold."""
+        for topic in topics or ():
+            ensure_sendable_topic(topic)
         with self._lock:
             requested = None if topics is None else set(topics)
             is_wider = self._topics is not None and (requested is None or not requested <= self._topics)
@@ -227,7 +231,7 @@ class Metadata:
                 self.request_update()
 
     def add_topics(self, topics: Iterable[str]) -> None:
-        """Add to the topics of interest and request an update if there are new ones."""
+        """Add to the topics of interest and request an update if there are new ones. Raises as `set_topics`."""
         with self._lock:
             if self._topics is not None:
                 self.set_topics(self._topics | set(topics))

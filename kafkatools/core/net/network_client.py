@@ -20,7 +20,6 @@ from kafkatools.core.errors import (
     IllegalState,
     KafkaError,
     NotKafka,
-    UnsupportedVersion,
 )
 from kafkatools.core.metrics.network import NetworkCounter
 from kafkatools.core.net import api_version_check, connection_words
@@ -208,8 +207,8 @@ class NetworkClient:
 
     def send(self, request: ClientRequest, now_ms: int | None = None) -> None:
         """Queue a request to a ready node and write as much as the socket takes. Raises IllegalState when the node is
-        not ready. When the node has no common API version or the request cannot be encoded in it, the next poll returns
-        a response with UnsupportedVersion."""
+        not ready. When the node has no common API version or the request cannot be encoded, the next poll returns a
+        response with UnsupportedVersion or the error of `build`."""
         self.send_together((request,), self._clock.now_ms() if now_ms is None else now_ms)
 
     def send_together(self, requests: Sequence[ClientRequest], now_ms: int) -> None:
@@ -222,7 +221,7 @@ class NetworkClient:
             try:
                 version = self._versions[node].choose_version(request.api_key, request.min_version, newest)
                 content = request.build(version)
-            except UnsupportedVersion as error:
+            except KafkaError as error:
                 self._responses.append(ClientResponse(request, -1, None, None, error, False, 0))
                 continue
             self._queue(request, version, content, now_ms)

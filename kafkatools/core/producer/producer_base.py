@@ -19,6 +19,7 @@ from kafkatools.core.config.client_settings import Settings, config_of, take_obj
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
 from kafkatools.core.net.addresses import Resolver
+from kafkatools.core.net.sendable_names import ensure_sendable_group, ensure_sendable_topic
 from kafkatools.core.producer.assembly import ProducerParts, assemble
 from kafkatools.core.producer.first_contact import MetadataSteps, await_update
 from kafkatools.core.producer.futures import (
@@ -406,8 +407,12 @@ class ProducerBase:
     def _start_offsets(
         self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata
     ) -> TransactionalResult | None:
-        """Start to commit a group's offsets in the transaction; None without offsets. Raises IllegalState."""
+        """Start to commit a group's offsets in the transaction; None without offsets. Raises IllegalState, and
+        InvalidTopic or InvalidGroupId for a name that no request can hold."""
         manager = self._transactional()
+        for topic, _ in offsets:
+            ensure_sendable_topic(topic)
+        ensure_sendable_group(group.group_id)
         if group.generation_id > 0 and not group.member_id:
             raise IllegalState(f"Passed in group metadata {group} has generationId > 0 but the member.id is unknown")
         if not offsets:

@@ -15,6 +15,7 @@ from kafkatools.core.errors import IllegalState
 from kafkatools.core.net.addresses import parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import Metadata
+from kafkatools.core.net.sendable_names import ensure_sendable_topic
 
 
 class ProducerMetadata(Metadata):
@@ -37,9 +38,11 @@ class ProducerMetadata(Metadata):
         self._is_closed = False
 
     def add(self, topic: str, now_ms: int) -> None:
-        """Register a send to a topic: request the metadata of a new topic, extend the expiry of another one."""
+        """Register a send to a topic: request the metadata of a new topic, extend the expiry of another one. Raises
+        InvalidTopic for a name that no request can hold."""
         with self._lock:
             if topic not in self._expiry_ms:
+                ensure_sendable_topic(topic)
                 self._expiry_ms[topic] = None
                 self._new_topics.add(topic)
                 self.request_update_for_new_topics()

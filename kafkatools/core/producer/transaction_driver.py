@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from kafkatools.core.clock import Clock
 from kafkatools.core.errors import Disconnected, KafkaError, TransactionAborted
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
-from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
+from kafkatools.core.net.requests import build_request
 from kafkatools.core.producer.transaction_reactions import Reaction, reaction_to
 from kafkatools.core.producer.transaction_requests import FIRST_INIT_PRODUCER_ID_WITH_BUMP, TxnRequest
 from kafkatools.core.producer.transactions import TRANSACTION_VERSION, TransactionalManager
@@ -114,7 +114,7 @@ class TransactionDriver:
             ClientRequest(
                 node,
                 request.api_key,
-                lambda version: build_body(request.api_key, version, request.fields(version)),
+                lambda version: build_request(request.api_key, version, request.fields(version)),
                 lambda response: self._complete(request, response),
                 self.request_timeout_ms,
                 min_version=request.min_version,
@@ -155,7 +155,7 @@ class TransactionDriver:
             ClientRequest(
                 node,
                 ApiKey.FIND_COORDINATOR,
-                lambda version: build_body(ApiKey.FIND_COORDINATOR, version, lookup.request_fields(version)),
+                lambda version: build_request(ApiKey.FIND_COORDINATOR, version, lookup.request_fields(version)),
                 lambda response: self._handle_coordinator(lookup, request, response),
                 self.request_timeout_ms,
             ),

@@ -6,6 +6,7 @@ import sys
 import threading
 from array import array
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.embedded import embedded_broker
@@ -111,6 +112,44 @@ def test_a_transaction_with_a_batch_that_cannot_be_compressed_is_aborted(
         accepted = producer.send("compressed", b"y", partition=0)
         producer.commit_transaction()
         assert accepted.get(0).offset >= 0
+
+
+LONG = "x" * 40_000
+REFUSAL = "has 40,000 bytes; a text in a request has at most 32,767"
+
+
+@pytest.mark.parametrize("client", [kafkatools.Producer, kafkatools.Consumer, kafkatools.Admin])
+def test_a_setting_that_no_request_can_hold_is_named(client: Any) -> None:
+    with pytest.raises(errors.ConfigError, match=f"^client.id {REFUSAL}"):
+        client(bootstrap_servers="127.0.0.1:1", client_id=LONG)
+
+
+def test_a_topics_name_that_no_request_can_hold_fails_its_record_alone(bootstrap: str) -> None:
+    with kafkatools.Producer(bootstrap_servers=bootstrap) as producer:
+        refused = producer.send(LONG, b"x")
+        assert producer.send("compressed", b"x").get(10_000).offset >= 0
+        with pytest.raises(errors.InvalidTopic, match=f"^The name of the topic {REFUSAL}"):
+            refused.get(0)
+    with kafkatools.Consumer(bootstrap_servers=bootstrap) as consumer:
+        with pytest.raises(errors.InvalidTopic, match=REFUSAL):
+            consumer.assign([(LONG, 0)])
+        assert consumer.partitions_for("compressed") == [0]
+
+
+def test_names_of_offsets_that_no_request_can_hold_are_refused_at_once(bootstrap: str) -> None:
+    group = kafkatools.ConsumerGroupMetadata("g")
+    with kafkatools.Producer(bootstrap_servers=bootstrap, transactional_id="names", max_block_ms=10_000) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        with pytest.raises(errors.InvalidGroupId, match=f"^The name of the group {REFUSAL}"):
+            producer.send_offsets_to_transaction({("rows", 0): 1}, kafkatools.ConsumerGroupMetadata(LONG))
+        with pytest.raises(errors.InvalidTopic, match=f"^The name of the topic {REFUSAL}"):
+            producer.send_offsets_to_transaction({(LONG, 0): 1}, group)
+        producer.send_offsets_to_transaction({("rows", 0): 1}, group)
+        producer.commit_transaction()
+        producer.begin_transaction()
+        with pytest.raises(errors.KafkaError, match=f"The field committed_metadata {REFUSAL}"):
+            producer.send_offsets_to_transaction({("rows", 0): kafkatools.OffsetAndMetadata(1, -1, LONG)}, group)
 
 
 class Counted:
