@@ -32,7 +32,7 @@ from kafkatools.core.producer.interceptors import ProducerInterceptor
 from kafkatools.core.producer.partitioners import UNKNOWN_PARTITION
 from kafkatools.core.producer.producer_base import INTERRUPTED_CLOSE_MS, Place, ProducerBase
 from kafkatools.core.producer.producer_batch import RowsSink
-from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
+from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord, ensure_valid_partition
 from kafkatools.core.producer.record_appends import AppendResult
 from kafkatools.core.producer.serializers import AnySerializer, serialize_bytes
 from kafkatools.core.producer.unbatched.outbox import Outbox
@@ -167,8 +167,7 @@ class Producer(ProducerBase):
     async def _open(self, topic: str, partition: int | None) -> TaskRecords:
         """Wait until records of a topic may be added. Raises IllegalState after close, KafkaError without metadata,
         and BufferExhausted after max.block.ms without memory."""
-        if partition is not None and (not isinstance(partition, int) or partition < 0):
-            ProducerRecord(topic, partition=partition)  # raises
+        ensure_valid_partition(partition)
         self._outbox.append_topic(topic, self.clock.now_ms())
         if self._is_busy:
             await self._give_way()
@@ -236,8 +235,7 @@ class Producer(ProducerBase):
         PartialFailure if some were not. When cancelled, no row is queued. Raises as `send`, ValueError when the numbers
         of keys and values differ, and IllegalState with interceptors.
         """
-        if partition is not None and partition < 0:
-            ProducerRecord(topic, partition=partition)  # raises
+        ensure_valid_partition(partition)
         rows = self._rows_of(topic, values, keys)
         if self._interceptors:
             raise IllegalState("send_many does not call interceptors: send the records one by one")

@@ -42,7 +42,7 @@ from kafkatools.core.producer.producer_base import (
     ProducerBase,
 )
 from kafkatools.core.producer.producer_batch import Callback, Payload, RowsCallback, RowsSink, batch_size_upper_bound
-from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord
+from kafkatools.core.producer.producer_record import AnyHeaders, ProducerRecord, ensure_valid_partition
 from kafkatools.core.producer.record_appends import AppendResult
 from kafkatools.core.producer.row_groups import Partitions, cells_of
 from kafkatools.core.producer.serializers import AnySerializer, serialize_bytes
@@ -315,8 +315,8 @@ class Producer(PlainSends, ProducerBase):
         return future
 
     def _send_rows(self, topic: str, rows: RowColumns, partitions: Partitions, sink: RowsSink) -> None:
-        if isinstance(partitions, int) and partitions < 0:
-            ProducerRecord(topic, partition=partitions)  # raises
+        if not isinstance(partitions, array):
+            ensure_valid_partition(partitions)
         self._ensure_ready_to_send()
         self._end_queued(topic)
         if self._interceptors:

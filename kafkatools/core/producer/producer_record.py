@@ -32,14 +32,13 @@ class ProducerRecord:
     ) -> None:
         if not isinstance(topic, str):
             raise TypeError(f"The topic is a str, not {type(topic).__name__}")
-        if not isinstance(partition, int | None) or not isinstance(timestamp, int | None):
-            raise TypeError("The partition and the timestamp (ms) are ints or None")
+        if not isinstance(timestamp, int | None):
+            raise TypeError(f"The timestamp (ms) is an int or None, not {type(timestamp).__name__}")
         if timestamp is not None and timestamp < 0:
             raise ValueError(f"Invalid timestamp: {timestamp}. Timestamp should always be non-negative or null.")
         if timestamp is not None and timestamp > _LAST_TIMESTAMP:
             raise ValueError(f"Invalid timestamp: {timestamp} ms has more than 64 bits.")
-        if partition is not None and partition < 0:
-            raise ValueError(f"Invalid partition: {partition}. Partition number should always be non-negative or null.")
+        ensure_valid_partition(partition)
         self.topic = topic
         self.partition = partition
         self.timestamp = timestamp
@@ -52,6 +51,14 @@ class ProducerRecord:
             f"ProducerRecord(topic={self.topic!r}, partition={self.partition}, headers={list(self.headers)!r}, "
             f"key={self.key!r}, value={self.value!r}, timestamp={self.timestamp})"
         )
+
+
+def ensure_valid_partition(partition: int | None) -> None:
+    """Raise ValueError for a negative partition, TypeError for one that is neither an int nor None."""
+    if not isinstance(partition, int | None):
+        raise TypeError(f"The partition is an int or None, not {type(partition).__name__}")
+    if partition is not None and partition < 0:
+        raise ValueError(f"Invalid partition: {partition}. Partition number should always be non-negative or null.")
 
 
 def _pairs(headers: AnyHeaders) -> Headers:

@@ -274,11 +274,14 @@ def test_header_name_that_is_not_utf8_is_sent_as_it_is(bootstrap: str, name: str
         assert columns.raw_headers(0) == [(b"n\xff", b"v")]
 
 
-@pytest.mark.parametrize("partition", [-1, -5])
-def test_rows_for_a_negative_partition_are_an_error(bootstrap: str, partition: int) -> None:
+@pytest.mark.parametrize(
+    ("partition", "message"),
+    [(-1, "Invalid partition: -1"), (-5, "Invalid partition: -5"), ("0", "The partition is an int or None, not str")],
+)
+def test_rows_for_an_invalid_partition_are_an_error(bootstrap: str, partition: Any, message: str) -> None:
     with (
         kafkatools.Producer(bootstrap_servers=bootstrap) as producer,
-        pytest.raises(ValueError, match="Invalid partition"),
+        pytest.raises((ValueError, TypeError), match=message),
     ):
         producer.send_many("rows", [b"x"], partition=partition)
 
