@@ -23,6 +23,7 @@ from kafkatools.core.log.partition.log_config import LogConfig
 from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.log.partition.partition_log import PartitionLog
 
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 UNASSIGNED = uuid.UUID(int=1)
 """Kafka's DirectoryId.UNASSIGNED: the broker may choose."""
@@ -378,25 +379,19 @@ class LogManager:
 
     def close(self, broker_epoch: int, *, is_clean: bool = True) -> None:
         """Flush and close the logs of all live directories, and write their checkpoints. Clean shutdown markers are
-        written if `is_clean`, except in a directory with an error. Raises the first OSError or KafkaStorageError after
-        all directories were tried."""
-        failures: list[Exception] = []
-        for directory in self.live:
-            try:
-                directory.close(broker_epoch, is_clean=is_clean)
-            except (OSError, KafkaStorageError) as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        written if `is_clean`, except in a directory with an error. Raises the first OSError or KafkaError after all
+        directories were tried."""
+        _of_each(self.live, lambda directory: directory.close(broker_epoch, is_clean=is_clean))
 
 
-def _of_each(logs: Iterable[PartitionLog], work: Callable[[PartitionLog], _Result]) -> list[_Result]:
-    """Call `work` for each log and return the results. Raises the first KafkaError after all logs were tried."""
+def _of_each(items: Iterable[_Item], work: Callable[[_Item], _Result]) -> list[_Result]:
+    """Call `work` for each log or directory and return the results. Raises the first OSError or KafkaError after all
+    were tried."""
     results, failures = [], []
-    for log in logs:
+    for item in items:
         try:
-            results.append(work(log))
-        except KafkaError as error:
+            results.append(work(item))
+        except (OSError, KafkaError) as error:
             failures.append(error)
     if failures:
         raise failures[0]
