@@ -342,8 +342,8 @@ class Sender:
                 "The request has not been sent, or no server response has been received yet."
             )
             self._fail_batch(batch, BatchError(error), adjust_sequences=False)
-            if self.transactions is not None and batch.has_sequence:
-                self.transactions.mark_sequence_unresolved(batch)
+            if self._transactional is not None and batch.has_sequence:
+                self._transactional.mark_sequence_unresolved(batch)
         return bool(expired)
 
     def _expired_inflight(self, now_ms: int) -> list[ProducerBatch]:
