@@ -8,7 +8,13 @@ from typing import NamedTuple
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.cluster import describe_cluster
 from kafkatools.core.admin.topics import PartitionDescription, TopicPartition, describe_all_topics, describe_topics
-from kafkatools.core.errors import EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, UnknownTopicOrPartition
+from kafkatools.core.errors import (
+    EligibleLeadersNotAvailable,
+    InvalidTopic,
+    KafkaError,
+    PreferredLeaderNotAvailable,
+    UnknownTopicOrPartition,
+)
 
 
 class Election(NamedTuple):
@@ -64,7 +70,14 @@ def predict_elections(
         if key in partition_descriptions:
             elections[key] = predict_election(partition_descriptions[key], live, is_unclean=is_unclean)
         else:
-            elections[key] = Election("failed", -1, -1, str(descriptions[key[0]].error or UnknownTopicOrPartition()))
+            elections[key] = Election("failed", -1, -1, _absence(*key, descriptions[key[0]].error))
     if partitions is None:
         return {key: election for key, election in elections.items() if election.outcome != "not_needed"}
     return elections
+
+
+def _absence(topic: str, partition: int, error: KafkaError | None) -> str:
+    """Return the controller's error for a partition that the metadata does not list, or else that of its topic."""
+    if error is None:
+        return f"No such partition as {topic}-{partition}"
+    return f"No such topic as {topic}" if isinstance(error, UnknownTopicOrPartition | InvalidTopic) else str(error)

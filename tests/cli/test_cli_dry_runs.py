@@ -102,8 +102,16 @@ def test_no_election_without_another_replica(kt: Kt) -> None:
     everything = ("--election-type", "preferred", "--all-topic-partitions", "--dry-run")
     assert kt("leader-election", *everything).err == "Nothing would change.\n"
     assert kt("leader-election", *everything, "--json").out == ""
-    ghost = ("--election-type", "unclean", "--topic", "ghost", "--partition", "0", "--dry-run")
-    assert kt("leader-election", *ghost, status=ExitStatus.FAILED).err.startswith("ghost-0: This server does not host")
+
+    # An election of an absent partition fails with the same words.
+    for topic, partition, absence in (
+        ("ghost", "0", "ghost-0: No such topic as ghost\n"),
+        ("g/host", "0", "g/host-0: No such topic as g/host\n"),
+        ("orders", "9", "orders-9: No such partition as orders-9\n"),
+    ):
+        absent = ("--election-type", "unclean", "--topic", topic, "--partition", partition)
+        assert kt("leader-election", *absent, "--dry-run", status=ExitStatus.FAILED).err == absence
+        assert absence in kt("leader-election", *absent, status=ExitStatus.FAILED).err
 
 
 @pytest.mark.parametrize(
