@@ -50,7 +50,7 @@ class Query:
 
     @property
     def needs_cluster(self) -> bool:
-        """Whether the query reads a topic."""
+        """True if the query reads a topic."""
         return any(table.uri.kind == TOPIC for table in self.records)
 
 

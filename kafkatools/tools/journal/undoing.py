@@ -51,8 +51,8 @@ _ANOTHER = "the topic was deleted, and another one has its name"
 
 
 class Step(NamedTuple):
-    """What undoing a change takes: UNDO; NOTHING, as the earlier value is present; CONFLICT, as the value was changed
-    since; or IMPOSSIBLE, for `reason`, or as the user `lacks_right`."""
+    """The action that undoes a change: UNDO; NOTHING, as the earlier value is present; CONFLICT, as the value was
+    changed since; or IMPOSSIBLE, for `reason`, or as the user `lacks_right`."""
 
     noted: Noted
     action: str

@@ -177,7 +177,7 @@ class LineReader:
 
     @property
     def has_unread_lines(self) -> bool:
-        """Whether `lines` or `records` was left before the last line that was read into the memory."""
+        """True if `lines` or `records` was left before the last line in memory."""
         return self._unread_lines > 0 or self._start < self._filled
 
     def records(self) -> Iterator[LineRecord]:

@@ -296,7 +296,7 @@ class _Tail:
 
     @property
     def room(self) -> int:
-        """How many more records the tail takes."""
+        """The number of records that the tail still takes."""
         return max(0, self._count - len(self.offsets))
 
     @property
