@@ -158,7 +158,8 @@ def handle_find_coordinator(node: ClusterContext, request: Request) -> Response:
 
     That is the leader of the partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that
     holds the key. The first request for one of these topics creates it. Each key has an error code of its own; with an
-    error its node id is -1.
+    error its node id is -1. As in Apache Kafka, error messages are those of the error code (NONE without an error)
+    before version 4, and from then on only that of an unknown key type.
     """
     entity = request.decode()
     if request.pause is not None and node.creates_partitions():
@@ -180,8 +181,9 @@ def _coordinators(node: ClusterContext, request: Request, entity: Entity) -> Res
 
 
 def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: str) -> Fields:
+    is_single = request.version < FIRST_VERSION_OF_BATCHES
     try:
-        if kind not in (GROUP, TRANSACTION, SHARE) or (kind == SHARE and request.version < FIRST_VERSION_OF_SHARE):
+        if kind not in COORDINATOR_NEEDS or (kind == SHARE and request.version < FIRST_VERSION_OF_SHARE):
             raise InvalidRequest()
         node.authorize_or_raise(request, *COORDINATOR_NEEDS[kind], CLUSTER_NAME if kind == SHARE else key)
         topic: InternalTopic = node.coordination.offsets_topic
@@ -192,14 +194,9 @@ def _find_coordinator(node: ClusterContext, request: Request, kind: int, key: st
             topic = node.coordination.share_state_topic
         node_id, host, port = _endpoint(node, request, topic.leader_of(key))
     except KafkaError as error:
-        return {
-            "key": key,
-            "error_code": error.code,
-            "error_message": "" if request.version >= FIRST_VERSION_OF_BATCHES else error.message,
-            "node_id": -1,
-            "port": -1,
-        }
-    return {"key": key, "error_message": "", "node_id": node_id, "host": host, "port": port}
+        message = error.message if is_single or kind not in COORDINATOR_NEEDS else ""
+        return {"key": key, "error_code": error.code, "error_message": message, "node_id": -1, "port": -1}
+    return {"key": key, "error_message": "NONE" if is_single else "", "node_id": node_id, "host": host, "port": port}
 
 
 def _endpoint(node: ClusterContext, request: Request, node_id: int) -> tuple[int, str, int]:

@@ -103,10 +103,13 @@ def test_find_coordinator(wire: BrokerClient, version: int) -> None:
         assert [each.key for each in answers] == ["a", "b"]
         refused = wire.call(FIND, version, key_type=9, coordinator_keys=["t"]).coordinators[0]
         assert (refused.key, refused.error_code, refused.node_id, refused.port) == ("t", 42, -1, -1)
+        assert "malformed" in refused.error_message
     else:
         answers = [wire.call(FIND, version, key="a", **({"key_type": 0} if version else {}))]
     for each in answers:
         assert (each.error_code, each.node_id, each.host) == (0, 1, "127.0.0.1")
+        if version:
+            assert each.error_message == ("NONE" if version < 4 else "")
     topic = wire.call(3, 12, topics=[{"name": "__consumer_offsets"}]).topics[0]
     assert (topic.is_internal, len(topic.partitions)) == (True, 50)
     wanted = [{"resource_type": 2, "resource_name": "__consumer_offsets", "configuration_keys": None}]
