@@ -33,8 +33,8 @@ class _Interruptible(blocking.Admin):
 
 
 class _Work(Generic[R]):
-    """A call in the executor, which a thread makes, or which is dropped before a thread is free for it: whoever takes
-    the lock first decides."""
+    """A call that waits for a thread of the executor. The thread begins it or the event loop drops it: the first that
+    takes the lock decides."""
 
     def __init__(self, call: Callable[[], R], loop: asyncio.AbstractEventLoop) -> None:
         self._call = call

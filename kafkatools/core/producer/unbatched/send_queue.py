@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkatools.core.errors import IllegalState, KafkaError, Timeout
@@ -61,12 +62,21 @@ class QueuedRecords(Outgoing):
         return RowsSink(_Results(self, self._complete), None, range(self.count))
 
     def complete(self, run: RowsRun) -> None:
-        """Take the results of a run of records: call their callbacks, then wake the threads that wait for them."""
-        if self.callbacks:
-            for position, row in enumerate(run.rows):
-                callback = self.callbacks.pop(row, None)
-                if callback is not None:
-                    self._call(callback, self.metadata(row, run, offset_at(run, position)), run.error)
+        """Take the results of a run of records: call their callbacks, then wake the threads that wait for them, also
+        after Ctrl-C in a callback."""
+        try:
+            if self.callbacks:
+                self._call_all(run)
+        finally:
+            self._take(run)
+
+    def _call_all(self, run: RowsRun) -> None:
+        for position, row in enumerate(run.rows):
+            callback = self.callbacks.pop(row, None)
+            if callback is not None:
+                self._call(callback, self.metadata(row, run, offset_at(run, position)), run.error)
+
+    def _take(self, run: RowsRun) -> None:
         # The sender adds the run, then looks for waiting threads; these announce themselves, then look for the run.
         self._runs.append(run)
         condition = self._has_result
@@ -193,8 +203,9 @@ class SendQueue(OpenRows):
                     self._owner = None
                     late, self._late = self._late, []
         finally:
-            for records, run in late:
-                records.complete(run)
+            with ExitStack() as stack:  # completes all, also after Ctrl-C in a callback
+                for records, run in reversed(late):
+                    stack.callback(records.complete, run)
 
     def _complete(self, records: QueuedRecords, run: RowsRun) -> None:
         """Complete a run of records, later if this thread holds the lock."""

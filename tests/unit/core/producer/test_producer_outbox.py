@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+import pytest
 from support.manual_clock import ManualClock
 
 from kafkatools.core.errors import KafkaError, UnknownServerError
 from kafkatools.core.net.metadata import ClusterView
 from kafkatools.core.producer.buffer_pool import BufferPool
-from kafkatools.core.producer.futures import ColumnsFuture
+from kafkatools.core.producer.futures import ColumnsFuture, RecordMetadata
 from kafkatools.core.producer.producer_batch import RowsSink
 from kafkatools.core.producer.unbatched.outbox import Outbox, Outgoing, Sent
+from kafkatools.core.producer.unbatched.send_queue import QueuedFuture, QueuedRecords, SendQueue
 from kafkatools.core.records.columns import RowColumns
 
 OPENED_MS, APPENDED_MS = 1000, 6000
@@ -97,3 +99,21 @@ def test_no_record_is_added_to_a_collection_that_fails() -> None:
     assert appends.records.was_open == [False]
     assert appends.records.future.get(0)[0].error is error
     assert not appends.outbox
+
+
+def test_ctrl_c_in_a_callback_keeps_no_other_record_from_its_result() -> None:
+    def interrupt(metadata: RecordMetadata, error: Exception | None) -> None:
+        raise KeyboardInterrupt
+
+    clock = ManualClock()
+    outbox: Outbox[QueuedRecords] = Outbox(BufferPool(64, 16, clock), Appends()._append, 100)
+    queue = SendQueue(outbox, clock, 1000)
+    futures = []
+    for topic in ("a", "b"):
+        records = QueuedRecords(topic, None, 1000, queue._complete)
+        outbox.open(records, OPENED_MS, CLUSTER)
+        futures += [QueuedFuture(records, records.add(None, b"x", 5)) for _ in range(2)]
+        records.callbacks[0] = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        queue.fail(UnknownServerError())
+    assert [future.done() for future in futures] == [True] * 4
