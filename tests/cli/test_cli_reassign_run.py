@@ -197,10 +197,11 @@ def test_new_replicas_of_a_broker_that_is_gone_are_waited_for(
 ) -> None:
     cluster.steps = 10**9
     cluster.on_alteration = lambda: cluster.away.add(3)
-    ran = run({0: [1, 3]}, "--timeout", "0.3")
+    ran = run({0: [1, 3]}, "--throttle", "1k", "--min-throttle", "1k", "--timeout", "0.6")
     assert ran.status == ExitStatus.FAILED
     assert ran.err.count("Broker 3 is down; the moves of replicas to it wait.") == 1
-    assert "still moving, without a throttle, after 0.3 s: 1; not started: 0" in ran.out
+    assert "still moving, without a throttle, after 0.6 s: 1; not started: 0" in ran.out
+    assert cluster.rates == ["1000"], "when it is back, its replicas are copied under the limit that was asked"
 
 
 def test_terminal_shows_a_bar(cluster: ScriptedCluster, tmp_path: pathlib.Path) -> None:

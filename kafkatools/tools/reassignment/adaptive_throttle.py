@@ -20,8 +20,8 @@ _BUSY = 0.8
 
 class Sample(NamedTuple):
     """One sample of the cluster during a reassignment. `flows`: bytes copied so far, by ("from" or "to", broker id).
-    `left_bytes`: remaining bytes of the partitions in `moving`. `out_of_sync`: how many replicas that are not being
-    moved are out of sync."""
+    `moving`: the partitions that are being moved, without those that wait for a broker that is down; `left_bytes`:
+    their remaining bytes. `out_of_sync`: how many replicas that are not being moved are out of sync."""
 
     now_ms: int
     flows: Mapping[tuple[str, int], int]

@@ -293,12 +293,13 @@ class Moves:
             flows["to", broker] = flows.get(("to", broker), 0) + count
             leader = self._leaders.get(key, -1)
             flows["from", leader] = flows.get(("from", leader), 0) + count
+        copying = {key: job.copying for key, job in self.moving.items() if self.absent.isdisjoint(job.copying)}
         remaining_bytes = sum(
             self._sizes[key] - self._copied.get((key, broker), 0)
-            for key, job in self.moving.items()
-            for broker in job.copying
+            for key, brokers in copying.items()
+            for broker in brokers
         )
-        return Sample(now_ms, flows, remaining_bytes, frozenset(self.moving), self._out_of_sync)
+        return Sample(now_ms, flows, remaining_bytes, frozenset(copying), self._out_of_sync)
 
 
 def _is_of_request(error: KafkaError) -> bool:
