@@ -7,8 +7,10 @@ Kafka's 22 characters. `to_json` returns plain dicts and lists, `json_text` thei
 from __future__ import annotations
 
 import base64
+from math import isfinite
 from typing import Any
 
+from kafkatools.core.java.text import java_double
 from kafkatools.core.protocol.definitions import Field, camel_case
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import uuid_text
@@ -54,7 +56,7 @@ def _element(field: Field, value: Any) -> object:
 
 def json_text(value: object) -> str:
     r"""Format a JSON value like Jackson: no spaces; quotes, backslashes and control characters escaped (`\u001B` in
-    upper case), all others as they are."""
+    upper case), all others as they are; doubles as Double.toString has them, NaN and infinities as strings."""
     if isinstance(value, str):
         return '"' + value.translate(_ESCAPES) + '"'
     if isinstance(value, bool):
@@ -65,4 +67,6 @@ def json_text(value: object) -> str:
         return "{" + ",".join(f"{json_text(name)}:{json_text(member)}" for name, member in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(json_text, value)) + "]"
+    if isinstance(value, float):
+        return java_double(value) if isfinite(value) else f'"{java_double(value)}"'
     return str(value)

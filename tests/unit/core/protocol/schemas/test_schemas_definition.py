@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from math import inf, nan
 
 import pytest
 
@@ -130,6 +131,23 @@ def test_json_leaves_out_tagged_defaults_and_keeps_the_order_of_the_schema() -> 
         '{"partitionId":-1,"topicId":"AAECAwQFBgcICQoLDA0ODw","replicas":[],"isr":[],"removingReplicas":[],'
         '"addingReplicas":[],"leader":-1,"leaderEpoch":-1,"partitionEpoch":-1,"directories":[],"lastKnownElr":[4]}'
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1, "0.1"),
+        (1048576.0, "1048576.0"),
+        (10485760.0, "1.048576E7"),
+        (1e-05, "1.0E-5"),
+        (-0.0, "-0.0"),
+        (nan, '"NaN"'),
+    ]
+    + [(inf, '"Infinity"'), (-inf, '"-Infinity"')],
+)
+def test_doubles_are_those_of_jackson(value: float, text: str) -> None:
+    record = metadata.ClientQuotaRecord(entity=(), key="producer_byte_rate", value=value)
+    assert json_text(to_json(record)) == f'{{"entity":[],"key":"producer_byte_rate","value":{text},"remove":false}}'
 
 
 def test_json_text_escapes_as_jackson_does() -> None:
