@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafkatools.exit_status import ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, command_config, rules
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkatools.console import Console
     from kafkatools.tools.mcp.calls import Calls
     from kafkatools.tools.mcp.command_runs import Connection
@@ -115,8 +118,9 @@ def _calls(console: Console, args: Args) -> Calls:
     key = hash_key(console.environ, args.mask_key)  # read now, so that a mistake is an error of the start
     if masks and args.mask_key is None:
         environ[_MASK_KEY] = key.hex()
-    runner = Runner(environ, args.timeout if args.timeout is not None else _DEFAULT_TIMEOUT_S)
+    timeout_s = args.timeout if args.timeout is not None else _DEFAULT_TIMEOUT_S
     connection = _connection(console, args)
+    runner = Runner(environ, timeout_s, _sandbox_start(console, args))
     changes = None
 
     def ensure_unprotected() -> None:
@@ -155,6 +159,24 @@ def _connection(console: Console, args: Args) -> Connection:
     masks = tuple(f"--mask={text}" for text in args.mask)
     keys = (f"--mask-key={args.mask_key or f'env:{_MASK_KEY}'}",) if masks else ()
     return Connection(before, servers + config, config + registry, (*decodes, *masks, *keys), has_registry)
+
+
+def _sandbox_start(console: Console, args: Args) -> Callable[[], None] | None:
+    """Return a function that starts the sandbox again at its address, since it ends after a time without clients. None
+    if the cluster is another one, or a sandbox of several nodes."""
+    from kafkatools.sandbox.single import SandboxError, SandboxOptions, ensure_started
+
+    if args.bootstrap_server is not None or args.profile is not None:
+        return None
+    host, _, port = console.connect(args).rpartition(":")
+    if "," in host:
+        return None
+
+    def start() -> None:
+        with suppress(SandboxError):  # the command says that no broker responds
+            ensure_started(console.home, None, SandboxOptions(port=int(port)))
+
+    return start
 
 
 def _remember_secrets(settings: dict[str, str], registry: str | None) -> None:

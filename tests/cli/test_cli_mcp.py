@@ -71,6 +71,18 @@ def client(cluster: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
         yield client
 
 
+def test_a_sandbox_that_has_ended_starts_again_at_its_address(tmp_path: pathlib.Path) -> None:
+    environ = {"KT_HOME": str(tmp_path), "KT_SANDBOX": "quiet"}
+    assert run_kt("sandbox", "start", "--port", "0", environ=environ).status == 0
+    try:
+        with mcp_client(tmp_path, environ=environ) as client:
+            assert run_kt("topics", "--create", "--topic", "kept", environ=environ).status == 0
+            assert run_kt("sandbox", "stop", environ=environ).status == 0
+            assert [row["topic"] for row in client.rows("list_topics")] == ["kept"]
+    finally:
+        run_kt("sandbox", "stop", environ=environ)
+
+
 def test_tools_have_valid_schemas_and_only_read(client: McpClient) -> None:
     tools = client.tools()
     assert client.start.server_info.name == "kt"

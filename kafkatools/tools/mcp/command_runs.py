@@ -35,17 +35,21 @@ class Connection(NamedTuple):
 
 
 class Runner:
-    """Runs commands, at most `_MAX_RUNS` at a time. `environ`: of the processes. `timeout_s`: of each run."""
+    """Runs commands, at most `_MAX_RUNS` at a time. `environ`: of the processes. `timeout_s`: of each run. `prepare`
+    is called in a thread before each run."""
 
-    def __init__(self, environ: Mapping[str, str], timeout_s: float) -> None:
+    def __init__(self, environ: Mapping[str, str], timeout_s: float, prepare: Callable[[], None] | None = None) -> None:
         self._environ = dict(environ)
         self._timeout_s = timeout_s
+        self._prepare = prepare
         self._limiter = anyio.CapacityLimiter(_MAX_RUNS)
 
     async def run(self, words: Sequence[str], page: Page, messages: Messages) -> int | None:
         """Run `kt WORDS`, and collect its output. Returns the exit status; None if the page is full or the time is
         over, which is then one of the errors."""
         async with self._limiter:
+            if self._prepare is not None:
+                await anyio.to_thread.run_sync(self._prepare)
             process = await anyio.open_process(
                 [sys.executable, "-P", "-m", "kafkatools", *words],
                 stdin=subprocess.DEVNULL,
