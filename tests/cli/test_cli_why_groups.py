@@ -13,9 +13,10 @@ from support.kt import run_kt
 from support.live_groups import ClassicMember, ConsumerMember, GroupClient
 from support.raw_transactions import RawProducer
 from support.streams_story import Story
+from support.waiting import eventually
 from support.why import Between, healthy, join_until_reconciling, make_topic, only_cause, produce, why
 
-from kafkatools import Producer
+from kafkatools import Producer, ShareConsumer
 from kafkatools.core.admin.acls import Acl, create_acls
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.quotas import alter_client_quotas
@@ -90,6 +91,32 @@ def test_a_group_that_only_commits_offsets_is_healthy(bootstrap: str) -> None:
     with GroupClient(bootstrap) as client:
         client.commit("assigns", {("t-assigns", 0): 1})
         healthy(bootstrap, "group", "assigns", clock=Between(lambda: client.commit("assigns", {("t-assigns", 0): 2})))
+
+
+def test_a_share_group_that_consumes_behind_a_record_that_one_member_holds_is_healthy(bootstrap: str) -> None:
+    make_topic(bootstrap, "t-held")
+    with AdminClient(bootstrap, {}, SystemClock()) as admin:
+        assert not alter_share_group_offsets(admin, "held", {("t-held", 0): 0}).errors
+    one_record = {"share.acquire.mode": "record_limit", "max.poll.records": 1}
+    explicit = {"share.acknowledgement.mode": "explicit"}
+    with (
+        ShareConsumer({**one_record, **explicit}, bootstrap_servers=bootstrap, group_id="held") as holder,
+        ShareConsumer(bootstrap_servers=bootstrap, group_id="held") as reader,
+    ):
+        holder.subscribe(["t-held"])
+        eventually(lambda: len(list(holder.poll(500))) == 1)
+        reader.subscribe(["t-held"])
+
+        def consume(count: int) -> None:
+            produce(bootstrap, "t-held", 1, count)
+            read = 0
+            while read < count:
+                read += len(list(reader.poll(500)))
+                reader.commit_sync()
+
+        consume(5)
+        answer = healthy(bootstrap, "group", "held", clock=Between(lambda: consume(30)))
+    assert answer["lag"]["committing"] is True
 
 
 # -- members --

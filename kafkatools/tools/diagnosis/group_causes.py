@@ -24,10 +24,37 @@ from kafkatools.tools.monitor.view import GroupPartition, GroupView
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
+_LEAST_CONSUMED = 0.1
+"""The share of what was written that a group must have consumed: lag and end offsets are not of the same instant."""
+
+
 def has_progressed(obs: Observations, group: GroupView) -> bool:
-    """Return whether a committed offset differs between the two snapshots. False with one snapshot."""
+    """Return whether a committed offset differs between the two snapshots, or a share group consumed records after its
+    start offset. False with one snapshot."""
     before = obs.before(group.group_id)
-    return before is not None and committed(before) != committed(group)
+    if before is None:
+        return False
+    return committed(before) != committed(group) or any(
+        _consumes_after_start(obs, group, key) for key in committed(group)
+    )
+
+
+def _consumes_after_start(obs: Observations, group: GroupView, key: TopicPartition) -> bool:
+    """Return whether a share group consumed records of a partition between the two snapshots, by its lag. One record
+    that is not acknowledged keeps the start offset where it is."""
+    before = obs.before(group.group_id)
+    old, new = obs.earlier.by_partition.get(key) if obs.earlier is not None else None, obs.partition(key)
+    if group.type != SHARE or before is None or old is None or new is None:
+        return False
+    lag, lag_before = _lags(group).get(key), _lags(before).get(key)
+    if None in (lag, lag_before, old.end_offset, new.end_offset):
+        return False
+    written = (new.end_offset or 0) - (old.end_offset or 0)
+    return written - ((lag or 0) - (lag_before or 0)) > written * _LEAST_CONSUMED
+
+
+def _lags(group: GroupView) -> dict[TopicPartition, int | None]:
+    return {(part.topic, part.partition): part.lag for part in group.partitions or ()}
 
 
 def has_stopped(obs: Observations, group: GroupView) -> bool:
@@ -37,8 +64,10 @@ def has_stopped(obs: Observations, group: GroupView) -> bool:
 
 
 def has_stopped_at(obs: Observations, group: GroupView, key: TopicPartition) -> bool:
-    """Return whether two snapshots have the same committed offset of a partition, both with lag. False with one
-    snapshot."""
+    """Return whether two snapshots have the same committed offset of a partition, both with lag, and a share group
+    consumed nothing after it. False with one snapshot."""
+    if _consumes_after_start(obs, group, key):
+        return False
     before = obs.before(group.group_id)
     waiting = (
         {(part.topic, part.partition): part.committed for part in before.partitions or () if part.lag} if before else {}
