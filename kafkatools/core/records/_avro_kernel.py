@@ -347,7 +347,10 @@ def _put_moment(slots: Writable, out: int, value: int, digits: int, kind: int) -
 
 
 def _put_decimal(source: Buffer, start: int, size: int, scale: int, slots: Writable, state: array[int]) -> int:
-    """Append a big-endian number in two's complement as a decimal; return 0 or FULL."""
+    """Append a big-endian number in two's complement as a decimal; return 0, FULL, or BAD for more than 1024 bytes:
+    Python neither writes nor reads numbers of more than 4300 digits."""
+    if size > 1024:
+        return -1
     if size > 8 or scale > 18 or size == 0:
         return _put_bytes(slots, state, _decimal_text(bytes(source[start : start + size]), scale))
     if state[1] - state[0] < 24:

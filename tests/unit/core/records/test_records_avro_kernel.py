@@ -201,6 +201,7 @@ TREE = {"type": "record", "name": "T", "fields": [{"name": "next", "type": ["nul
         ({"type": "array", "items": "int"}, b"\1\1\2"), ({"type": "array", "items": "int"}, b"\xff\xff\xff\xff\x0f\0"),
         ({"type": "map", "values": "int"}, b"\2\x08a"), ({"type": "fixed", "name": "F", "size": 4}, b"123"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1}, b"\x7f"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1}, b"\x82\x10" + b"\x7f" * 1025),
         (TREE, b"\2" * 4000 + b"\0"),
         ("int", b"\2\2"),
     ],
