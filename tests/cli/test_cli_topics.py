@@ -155,6 +155,16 @@ def test_a_topic_of_exactly_the_name_is_deleted_alone(kt: Callable[..., Ran]) ->
     assert kt("--list", "--topic", "audit.*").out == "audit-events\n"
 
 
+@pytest.mark.parametrize("action", [("--delete",), ("--alter", "--partitions", "3"), ("--describe",)])
+def test_an_empty_name_selects_no_topic(kt: Callable[..., Ran], action: tuple[str, ...]) -> None:
+    kt("--create", "--topic", "kept", "--if-not-exists")
+    ran = kt(*action, "--topic", "")
+    assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
+    assert ran.err == "Error while executing topic command : Topic '' does not exist as expected\n"
+    assert kt("--list", "--topic", "").out == ""
+    assert "kept\tPartition: 0" in kt("--describe", "--topic", "kept").out
+
+
 def test_a_pattern_leaves_internal_topics_alone(kt: Callable[..., Ran]) -> None:
     kt("--create", "--topic", "__consumer_offsets", "--config", "cleanup.policy=compact")
     kt("--create", "--topic", "mine")

@@ -94,7 +94,7 @@ def _describe_topics(args: Args, admin: AdminClient) -> list[TopicDescription]:
             return topics
     limit = args.partition_size_limit_per_response
     limits = {} if limit is None else {"partition_limit": limit}
-    if args.topic:
+    if args.topic is not None:
         names = matching_names(admin, args, exclude_internal=args.exclude_internal)
         ensure_matches(names, args)
         descriptions = describe_topics(admin, names=names, **limits)

@@ -24,7 +24,7 @@ def matching_names(admin: AdminClient, args: Args, *, exclude_internal: bool) ->
     Follows TopicService.getTopics. Raises CommandError for an invalid expression.
     """
     requested = None
-    if args.topic:
+    if args.topic is not None:
         try:
             requested = TopicFilter(args.topic)
         except ValueError as error:
@@ -37,7 +37,7 @@ def matching_names(admin: AdminClient, args: Args, *, exclude_internal: bool) ->
 
 def ensure_matches(matches: Sequence[object], args: Args) -> None:
     """Raise CommandError if --topic is used and no topic was found, unless --if-exists."""
-    if args.topic and not matches and not args.if_exists:
+    if args.topic is not None and not matches and not args.if_exists:
         has_users = client_settings(args).get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT"
         hint = "It does not exist, or this user may not describe it (kt acls --list)." if has_users else ""
         kind = "UNKNOWN_TOPIC_OR_PARTITION"
