@@ -82,7 +82,7 @@ class Coordination:
     def expire_offsets(self) -> None:
         """Delete committed offsets that have expired by offsets.retention.minutes, and empty groups without offsets.
         Called periodically."""
-        self.group_coordinator.expire_offsets(self.host.config.offsets_retention_minutes * MINUTE_MS)
+        self.group_coordinator.expiry.start(self.host.config.offsets_retention_minutes * MINUTE_MS)
 
     # -- transactions ----------------------------------------------------------------------------------------------
     @cached_property

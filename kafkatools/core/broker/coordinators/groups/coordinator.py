@@ -28,6 +28,7 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_group import CON
 from kafkatools.core.broker.coordinators.groups.modern.consumer_groups import ConsumerGroups
 from kafkatools.core.broker.coordinators.groups.modern.consumer_heartbeats import HeartbeatRequest
 from kafkatools.core.broker.coordinators.groups.modern.consumer_settings import ConsumerGroupSettings, MemberTimes
+from kafkatools.core.broker.coordinators.groups.offset_expiry import OffsetExpiry
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
 from kafkatools.core.broker.coordinators.groups.offsets_topic import OffsetsTopic, Producer
@@ -119,6 +120,7 @@ class GroupCoordinator:
         self.ensure_active = ensure_active
         self.replicated = ReplicatedGroups(self.groups, progress)
         store.on_group_append = self.replicated.note_append
+        self.expiry = OffsetExpiry(self.groups, self.offsets, self.delete_offsets, self._delete, timers)
 
     def configure(self, config: Config) -> None:
         """Apply the broker's current settings to groups that have none of their own."""
@@ -463,8 +465,7 @@ class GroupCoordinator:
     def delete_offsets(self, group_id: str, places: Iterable[Place]) -> None:
         """Delete committed and pending offsets of a group, with tombstones in batches of limited size. Ignores
         partitions without one. Raises a KafkaError, after which some offsets may be deleted."""
-        requested = set(places)
-        deleted = [place for place in self.offsets.places(group_id) if place in requested] if requested else []
+        deleted = [place for place in dict.fromkeys(places) if self.offsets.has(group_id, place)]
         for start in range(0, len(deleted), TOMBSTONES_IN_BATCH):
             batch = deleted[start : start + TOMBSTONES_IN_BATCH]
             self._store.append(group_id, [offset_records.offset_tombstone(group_id, *place) for place in batch])
@@ -531,23 +532,7 @@ class GroupCoordinator:
         keepers = {CONSUMER: self.consumer.course, SHARE: self.share, STREAMS: self.streams}
         return cast("Keeper", keepers.get(group.group_type, self._course))
 
-    # -- expiry and deletion ---------------------------------------------------------------------------------------
-    def expire_offsets(self, retention_ms: int) -> None:
-        """Delete the expired offsets of all groups but share groups, then empty groups without offsets
-        (cleanupGroupMetadata). Offsets of subscribed topics, and of classic groups with members that are not stable, do
-        not expire. Retention starts at the commit; in an empty classic group that had members, when it became empty.
-        Reports failed writes."""
-        now_ms = self.clock.wall_ms()
-        for group in [group for group in self.groups.values() if not isinstance(group, ShareGroup)]:
-            expired = self.offsets.expired(group, now_ms, retention_ms)
-            try:
-                self.delete_offsets(group.group_id, expired)
-                has_offsets = self.offsets.of_group(group.group_id) or self.offsets.pending.has_group(group.group_id)
-                if group.is_empty and not has_offsets:
-                    self._delete(group)
-            except errors.KafkaError as error:
-                self._store.note_failure(error)
-
+    # -- deletion ------------------------------------------------------------------------------------------------
     def forget_topics(self, topics: Iterable[TopicState], recreated: Collection[str] = ()) -> None:
         """Delete the committed and pending offsets of deleted topics (onTopicsDeleted), with tombstones. An offset
         without a topic id stays if its topic's name is in `recreated`. Reports failed writes."""

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 
-from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
 from kafkatools.core.broker.coordinators.groups.replaced_offsets import ReplacedOffsets
 from kafkatools.core.broker.coordinators.groups.replaced_values import Progress
@@ -46,6 +45,14 @@ class Offsets:
     def get(self, group_id: str, place: Place) -> CommittedOffset | None:
         """The committed offset of a partition; None without one."""
         return self._groups.get(group_id, {}).get(place)
+
+    def has(self, group_id: str, place: Place) -> bool:
+        """Return whether a partition has a committed or pending offset."""
+        return self.get(group_id, place) is not None or self.pending.is_pending(group_id, place)
+
+    def has_group(self, group_id: str) -> bool:
+        """Return whether a group has a committed or pending offset."""
+        return bool(self.of_group(group_id)) or self.pending.has_group(group_id)
 
     def of_group(self, group_id: str) -> Mapping[Place, CommittedOffset]:
         """The committed offsets of a group by partition, including those above the high watermark."""
@@ -129,20 +136,3 @@ class Offsets:
                     replaced.setdefault(place, offsets.get(place))
                 offsets[place] = pending_offset.committed
         return [group_id for group_id, _, _ in pending_offsets]
-
-    def expired(self, group: AnyGroup, wall_ms: int, retention_ms: int) -> list[Place]:
-        """The partitions of a group whose committed offsets have expired (cleanupExpiredOffsets): `retention_ms` after
-        the start of the offset's retention (`expiration_base_ms`), or at the commit's own expiry time if it has one. An
-        offset whose retention has not started, or a partition with a pending offset, does not expire."""
-        places = []
-        for place, committed in self.of_group(group.group_id).items():
-            base_ms = group.expiration_base_ms(place[0], committed.commit_ms)
-            if base_ms is None or self.pending.is_pending(group.group_id, place):
-                continue
-            if committed.expire_ms is None:
-                is_expired = wall_ms - base_ms >= retention_ms
-            else:
-                is_expired = wall_ms >= committed.expire_ms
-            if is_expired:
-                places.append(place)
-        return places

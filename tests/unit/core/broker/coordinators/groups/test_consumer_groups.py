@@ -436,10 +436,10 @@ def test_offsets_of_topics_that_members_read_are_kept(groups: Groups) -> None:
     for _ in range(4):
         groups.harness.advance(30_000)
         groups.beat("a", 2)
-    coordinator.expire_offsets(100_000)
+    coordinator.expiry.start(100_000)
     assert set(coordinator.offsets.of_group("g")) == {("t", 0)}
     groups.beat("a", -1)
-    coordinator.expire_offsets(100_000)
+    coordinator.expiry.start(100_000)
     assert coordinator.groups == {}
 
 

@@ -12,7 +12,7 @@ from support import recorded_segments
 from support.file_batches import read_file_batches
 from support.last_values import last_values
 
-from kafkatools.core.broker.coordinators.groups import offset_records
+from kafkatools.core.broker.coordinators.groups import offset_expiry, offset_records
 from kafkatools.core.broker.coordinators.groups.classic import group_records
 from kafkatools.core.broker.coordinators.groups.classic.rebalance import assignments_of
 from kafkatools.core.broker.coordinators.groups.loading import group_of
@@ -152,10 +152,10 @@ def test_offsets_of_a_group_without_members_are_kept_since_it_became_empty(harne
     harness.clock.advance_ms(DAY_MS)
     harness.groups.leave("g", [MemberIdentity(joined["member_id"])])
     harness.clock.advance_ms(DAY_MS - 1)
-    harness.groups.expire_offsets(DAY_MS)
+    harness.groups.expiry.start(DAY_MS)
     assert harness.groups.offsets.get("g", PLACE) is not None
     harness.clock.advance_ms(1)
-    harness.groups.expire_offsets(DAY_MS)
+    harness.groups.expiry.start(DAY_MS)
     assert harness.groups.groups == {}
     assert harness.store.values == {}, "offset and group have tombstones"
 
@@ -164,10 +164,10 @@ def test_offsets_of_a_group_that_only_commits_are_kept_since_the_commit(harness:
     commit(harness)
     commit(harness, place=("trio", 1), expire_ms=harness.clock.wall_ms() + 10)
     harness.clock.advance_ms(10)
-    harness.groups.expire_offsets(DAY_MS)
+    harness.groups.expiry.start(DAY_MS)
     assert set(harness.groups.offsets.of_group("g")) == {PLACE}
     harness.clock.advance_ms(DAY_MS)
-    harness.groups.expire_offsets(DAY_MS)
+    harness.groups.expiry.start(DAY_MS)
     assert harness.groups.groups == {}
 
 
@@ -177,7 +177,7 @@ def test_a_living_group_keeps_the_offsets_of_what_it_reads(harness: Any) -> None
     commit(harness)
     commit(harness, place=("trio", 0))
     harness.clock.advance_ms(DAY_MS)
-    harness.groups.expire_offsets(DAY_MS)
+    harness.groups.expiry.start(DAY_MS)
     assert set(harness.groups.offsets.of_group("g")) == {PLACE}
     group = harness.groups.groups["g"]
     assert (group.is_subscribed_to("basket"), group.is_subscribed_to("trio")) == (True, False)
@@ -208,7 +208,9 @@ def test_more_offsets_than_a_batch_may_hold_are_deleted(
     harness.groups.commit("g", [(place, CommittedOffset(1, commit_ms=0)) for place in places])
     monkeypatch.setattr(harness.store, "append", note_size)
     if reason == "expiry":
-        harness.groups.expire_offsets(0)
+        harness.groups.expiry.start(0)
+        for _ in places:
+            harness.advance(1)
     elif reason == "topic":
         harness.groups.forget_topics([TopicState(topic, uuid.uuid4()) for topic in ("basket", "trio")])
     else:
@@ -216,6 +218,25 @@ def test_more_offsets_than_a_batch_may_hold_are_deleted(
     assert 0 < largest <= 1001
     harness.restart()
     assert harness.groups.offsets.of_group("g") == {}
+
+
+def test_requests_are_handled_between_two_turns_of_expiry(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_expiry, "SLICE_NS", -1)
+    expired = CommittedOffset(1, commit_ms=harness.clock.wall_ms() - DAY_MS)
+    harness.groups.commit("g", [(("basket", index), expired) for index in range(2500)])
+    harness.groups.commit("deleted", [(PLACE, expired)])
+    harness.groups.commit("last", [(PLACE, expired)])
+    harness.groups.expiry.start(DAY_MS)
+    assert len(harness.groups.offsets.of_group("g")) == 1500, "one turn"
+    commit(harness, place=("basket", 2000))
+    harness.groups.delete_group("deleted")
+    commit(harness, group_id="deleted")
+    for _ in range(10):
+        harness.advance(1)
+    assert set(harness.groups.groups) == {"g", "deleted"}
+    assert set(harness.groups.offsets.of_group("g")) == {("basket", 2000)}
+    harness.restart()
+    assert set(harness.groups.groups) == {"g", "deleted"}
 
 
 def test_groups_end_with_their_topic(harness: Any) -> None:

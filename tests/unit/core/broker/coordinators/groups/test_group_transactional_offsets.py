@@ -189,7 +189,7 @@ def test_groups_with_open_transactions_are_not_expired(run_node: Any) -> None:
         topic = s.topic()
         p = s.init("x")
         s.commit_offset("x", p, "g", (topic, 0, 5), version=5)
-        running.node.groups.expire_offsets(0)
+        running.node.groups.expiry.start(0)
         s.answers.clear()
         s.end("x", p, commit=True, version=5)
         s.offset("g", (topic, 0))
