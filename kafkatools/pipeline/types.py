@@ -24,7 +24,7 @@ SinkContent = dict[str, Any]
 
 # The part of a pipeline's definition that determines its output, without the options of sources and sink that may be
 # secret. A run resumes another run only if both are equal. `clusters` has the cluster ids of topics, by the names of
-# sources and by "" of the sink.
+# sources and by "" of the sink, `topic_ids` the ids of the topics that are read, by source and topic.
 PipelineIdentity = dict[str, Any]
 
 # The manifest of a run. `runs` counts the first run and each run that resumed it; times are epoch milliseconds.
@@ -33,10 +33,9 @@ ManifestContent = dict[str, Any]
 # The file moves that complete a run: files to delete, and files to move from `staging` into `directory`. A sink that is
 # not a directory of files has only `writing`: the URI of the sink that may hold part of the rows; a table also has
 # `version`: the one before the run, None if there was no table. A running stream has `streaming`, the URI of its sink,
-# `checkpoint`, `pipeline`, its identity, `topic_ids`, by source and topic, `batch`, the number of the last micro-batch
-# that the manifest has (-1: none), `starts`, the offsets after it by source (None while unknown), `files`, the
-# files of the sink by then (None if it has none), `runs`, that of the manifest by then (0 without one), and
-# `started_ms`.
+# `checkpoint`, `pipeline`, its identity, `batch`, the number of the last micro-batch that the manifest has (-1: none),
+# `starts`, the offsets after it by source (None while unknown), `files`, the files of the sink by then (None if it has
+# none), `runs`, that of the manifest by then (0 without one), and `started_ms`.
 Journal = dict[str, Any]
 
 # Spark's progress of one trigger of a stream, as in its JSON.

@@ -30,7 +30,7 @@ STORED = {
         },
         "Definition": {
             "sources": "[SourceDefinition]", "sql": "string|null", "transform": "string|null", "stream": "boolean",
-            "clusters": "{string|null}",
+            "clusters": "{string|null}", "topic_ids": {"*": "{string}"},
             "sink": {"uri": "string", "options": "{string}", "partition_by": "[string]"},
         },
         "SourceDefinition": {
@@ -257,6 +257,7 @@ def test_the_manifest_names_decodings_options_and_the_files_of_a_source(place: P
     about = place.manifest("named.json")["pipeline"]
     cluster_id = about["clusters"].pop("input")
     assert len(cluster_id) == 22
+    topic_id = about["topic_ids"]["input"][topic]
     assert about == {
         "sources": [
             {
@@ -272,6 +273,7 @@ def test_the_manifest_names_decodings_options_and_the_files_of_a_source(place: P
         "stream": False,
         "sink": {"uri": "json:named", "options": {"lineSep": "\n"}, "partition_by": ["partition"]},
         "clusters": {},
+        "topic_ids": {"input": {topic: topic_id}},
     }
     path = place.directory / "named.json"
     path.write_text(path.read_text().replace(cluster_id, "anothers-id"))
@@ -469,3 +471,28 @@ def test_a_resumed_run_leaves_out_what_its_options_left_out(place: Place) -> Non
     assert place.manifest("whole.json")["sources"][0]["records"] == 3
     place.kt("pipeline", "verify", "whole.json")
     assert place.kt(*words, "--resume").err == "json:whole-rows: nothing to do\n"
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["batch", "stream"])
+def test_a_topic_that_was_created_again_is_not_continued_where_the_earlier_one_ended(
+    is_stream: bool, place: Place
+) -> None:
+    name = f"again-{is_stream}".lower()
+    topic = place.topic(name)
+    place.send(topic, 0, 10)
+    words = ("pipeline", "run", "--from", f"topic:{topic}", "--to", f"parquet:{name}")
+    if is_stream:
+        start = ("--trigger", "available-now", "--from-option", "startingOffsets=earliest")
+        words = (*words, "--stream", "--checkpoint", f"{name}-state", *start)
+        record, resume = f"{name}-state/_kt_pipeline.json", words
+    else:
+        words = (*words, "--manifest", f"{name}.json")
+        record, resume = f"{name}.json", (*words, "--resume")
+    place.kt(*words)
+    place.kt("topics", "--delete", "--topic", topic)
+    place.topic(topic)
+    place.send(topic, 10, 60)
+
+    ran = place.kt(*resume, status=1)
+    assert f"{record}" in ran.err, ran.err
+    assert f"topic {topic} was deleted and created again" in ran.err

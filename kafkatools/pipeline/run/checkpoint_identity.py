@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from kafkatools.core.json_texts import parse_json
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.identity import difference, identity_with_clusters, without_passwords
+from kafkatools.pipeline.run.identity import difference, identity_with_clusters, topic_difference, without_passwords
 from kafkatools.pipeline.run.spec import Pipeline
 from kafkatools.pipeline.sinks.files import Directory
 from kafkatools.pipeline.types import PipelineIdentity
@@ -42,7 +42,8 @@ def claim_checkpoint(spark: SparkSession, pipeline: Pipeline, identity: Pipeline
 def ensure_same_pipeline(path: str, text: str, present: PipelineIdentity) -> None:
     """Raise PipelineError if the file of a checkpoint has the identity of another pipeline, or none."""
     try:
-        found = difference(parse_json(text), present)
+        recorded = parse_json(text)
+        found = difference(recorded, present) or topic_difference(recorded, present)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise PipelineError(
             f"{path} is not the identity of a pipeline; delete the file to continue the checkpoint with this one"

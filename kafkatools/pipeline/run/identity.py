@@ -23,7 +23,8 @@ from kafkatools.core.errors import KafkaError
 from kafkatools.core.json_texts import parse_json
 from kafkatools.pipeline import storage
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.run.spec import INPUT, ISOLATION_OPTIONS, Decoding, Pipeline
+from kafkatools.pipeline.jobs.offsets import topic_ids
+from kafkatools.pipeline.run.spec import INPUT, ISOLATION_OPTIONS, Decoding, Pipeline, Source
 from kafkatools.pipeline.types import PipelineIdentity
 from kafkatools.pipeline.uris import CONSOLE, ICEBERG, TOPIC, Cluster, Uri
 
@@ -84,11 +85,20 @@ def identity(pipeline: Pipeline) -> PipelineIdentity:
 
 
 def identity_with_clusters(pipeline: Pipeline) -> PipelineIdentity:
-    """Return the identity of a pipeline, with the cluster ids of its topics. Raises PipelineError if a cluster does not
-    answer."""
+    """Return the identity of a pipeline, with the cluster ids of its topics and the ids of the topics that it reads.
+    Raises PipelineError if a cluster does not answer."""
     clusters = [(source.name, source.cluster) for source in pipeline.sources]
     clusters.append(("", pipeline.sink.cluster if pipeline.sink.uri.kind == TOPIC else None))
-    return {**identity(pipeline), "clusters": _cluster_ids(clusters)}
+    topics = {source.name: _topic_ids(source, is_streaming=pipeline.is_streaming) for source in pipeline.sources}
+    return {**identity(pipeline), "clusters": _cluster_ids(clusters), "topic_ids": topics}
+
+
+def _topic_ids(source: Source, *, is_streaming: bool) -> dict[str, str]:
+    """Return the ids of the topics that a live source reads, as texts; topics of old brokers have none."""
+    if source.cluster is None:
+        return {}
+    ids = topic_ids(source.uri, source.options, source.cluster, is_streaming=is_streaming)
+    return {topic: str(topic_id) for topic, topic_id in ids.items() if topic_id is not None}
 
 
 def _cluster_ids(clusters: Iterable[tuple[str, Cluster | None]]) -> dict[str, str | None]:
@@ -194,6 +204,20 @@ def difference(before: PipelineIdentity, present: PipelineIdentity) -> str | Non
     """Describe the first difference between a recorded identity and the present one; None if there is none. Clusters
     are compared where both identities have them."""
     return first_difference(_parts(before), _parts(present))
+
+
+def topic_difference(before: PipelineIdentity, present: PipelineIdentity) -> str | None:
+    """Name a topic that has another id than in a recorded identity: its records below the recorded offsets are new.
+    None if there is none, and for sources with failOnDataLoss=false."""
+    recorded = before.get("topic_ids", {})
+    for source in present["sources"]:
+        if normal_options(source["options"]).get("failondataloss", ("", ""))[1] == "false":
+            continue
+        ids = recorded.get(source["name"], {})
+        for topic, topic_id in present.get("topic_ids", {}).get(source["name"], {}).items():
+            if ids.get(topic, topic_id) != topic_id:
+                return f"topic {topic} was deleted and created again"
+    return None
 
 
 def first_difference(before: Iterable[tuple[str, object]], present: Iterable[tuple[str, object]]) -> str | None:

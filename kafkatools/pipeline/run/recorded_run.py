@@ -34,7 +34,7 @@ from kafkatools.pipeline.run.batch import (
     run_once,
     sink_mode,
 )
-from kafkatools.pipeline.run.identity import identity_with_clusters
+from kafkatools.pipeline.run.identity import identity_with_clusters, topic_difference
 from kafkatools.pipeline.run.manifest import Difference
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.resume_starts import resume_offsets
@@ -89,7 +89,7 @@ def run_recorded(
             _ensure_same_files(spark, pipeline, before)
             if not any(source.uri.is_kafka for source in pipeline.sources):
                 return RunResult([], str(pipeline.sink.uri), is_skipped=True)
-            pipeline = _remaining_pipeline(pipeline, before)
+            pipeline = _remaining_pipeline(pipeline, before, present)
         mode, has_content = sink_mode(spark, pipeline.sink, may_have_leftovers=may_have_leftovers)
         if mode == "ignore" and has_content:
             return RunResult([], str(pipeline.sink.uri), is_skipped=True)
@@ -98,11 +98,14 @@ def run_recorded(
         return _run_marked(spark, pipeline, mode, show, recording)
 
 
-def _remaining_pipeline(pipeline: Pipeline, before: ManifestContent) -> Pipeline:
+def _remaining_pipeline(pipeline: Pipeline, before: ManifestContent, present: PipelineIdentity) -> Pipeline:
     """Return the pipeline with its Kafka sources starting at the manifest's end offsets, appending to the sink. A
-    pipeline with another mode than append or None is returned unchanged."""
+    pipeline with another mode than append or None is returned unchanged. Raises PipelineError if a topic was created
+    again since, so that these offsets have no meaning."""
     if pipeline.sink.mode not in (None, "append"):
         return pipeline
+    if (found := topic_difference(before["pipeline"], present)) is not None:
+        raise PipelineError(f"{pipeline.manifest}: {found}; name another --manifest and --to to read it from its start")
     old = {old_source["name"]: old_source for old_source in before["sources"]}
     sources = tuple(
         replace(source, options=_resume_options(source, old[source.name])) if source.uri.is_kafka else source

@@ -20,7 +20,7 @@ from kafkatools.core.clock import Clock
 from kafkatools.core.topic_partition import TopicPartition
 from kafkatools.pipeline import uris
 from kafkatools.pipeline.errors import PipelineError
-from kafkatools.pipeline.jobs.offsets import LogRange, Ranges, log_ranges, range_options, topic_ids
+from kafkatools.pipeline.jobs.offsets import LogRange, Ranges, log_ranges, range_options
 from kafkatools.pipeline.run import manifest as records
 from kafkatools.pipeline.run.batch import (
     MERGE,
@@ -126,7 +126,7 @@ class _Recorder:
         files = self._new_files(journal)
         rows = self._progress.rows_written(journal["batch"] + 1, committed.batch)
         with reports_directory(self._pipeline) as reports:
-            topics = journal.get("topic_ids") or {}
+            topics = journal.get("pipeline", {}).get("topic_ids", {})
             found = [
                 (SourceResult(source.name, str(source.uri)), _UNKNOWN_ENDS)
                 if source.name in committed.unknown
@@ -151,7 +151,6 @@ class _Recorder:
             "streaming": str(self._pipeline.sink.uri),
             "checkpoint": self._checkpoint,
             "pipeline": self.identity,
-            "topic_ids": {source.name: _topic_ids(source) for source in self._pipeline.sources},
             "batch": number,
             "starts": None if planned is None else planned.ends,
             "files": None if files is None else [file.path for file in files],
@@ -271,14 +270,6 @@ def _ranges(starts: SourceOffsets, ends: SourceOffsets) -> dict[TopicPartition, 
         for partition, end in partitions.items()
     }
     return {partition: (start, end) for partition, (start, end) in ranges.items() if start < end}
-
-
-def _topic_ids(source: Source) -> dict[str, str]:
-    """Return the ids of the topics that a live source reads, as texts; topics of old brokers have none."""
-    if source.cluster is None:
-        return {}
-    ids = topic_ids(source.uri, source.options, source.cluster)
-    return {topic: str(topic_id) for topic, topic_id in ids.items() if topic_id is not None}
 
 
 def _read_source(
