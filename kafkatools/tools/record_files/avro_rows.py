@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import struct
-import zlib
 from typing import Any, BinaryIO
 
 from fastavro import reader
-from fastavro.read import SchemaResolutionError
-from fastavro.schema import SchemaParseException
 
 from kafkatools.tools.lines.line_reader import MalformedLine
 from kafkatools.tools.record_files.record_rows import Rows, check_columns, record_of
 
-_DAMAGE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error, zlib.error)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -31,9 +26,9 @@ def read_avro(topic: str, name: str, file: BinaryIO) -> Rows:
             number += 1
             place = f"{name}, row {number}"
             yield number, record_of(topic, place, {**row, "timestamp": _milliseconds(place, row.get("timestamp"))})
-    except (*_DAMAGE, SchemaParseException, SchemaResolutionError) as error:
-        if isinstance(error, MalformedLine):
-            raise
+    except MalformedLine:
+        raise
+    except Exception as error:  # noqa: BLE001 - damage raises any error of fastavro or of the library of the codec
         after = f"after row {number}" if number else "at its beginning"
         raise MalformedLine(f"{name} cannot be read as Avro {after}: {error or type(error).__name__}") from None
 

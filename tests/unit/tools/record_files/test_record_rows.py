@@ -100,10 +100,10 @@ def parquet_with_two_values() -> bytes:
     return out.getvalue()
 
 
-def avro(fields: list[tuple[str, Any]], *rows: Any, name: str = "R") -> bytes:
+def avro(fields: list[tuple[str, Any]], *rows: Any, name: str = "R", codec: str = "null") -> bytes:
     out = io.BytesIO()
     schema = {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in fields]}
-    fastavro.writer(out, schema, rows)
+    fastavro.writer(out, schema, rows, codec=codec)  # type: ignore[arg-type]
     return out.getvalue()
 
 
@@ -194,3 +194,13 @@ def test_wrong_row_names_file_row_and_field(reader: ReadRows, data: bytes, messa
         read(reader, data)
     assert str(raised.value).startswith(message)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy", "lz4"])
+def test_damage_of_compressed_avro_is_malformed(codec: str) -> None:
+    data = bytearray(avro([("value", "bytes")], {"value": b"v" * 100}, codec=codec))
+    sync_marker = data[-16:]
+    start = data.index(sync_marker) + len(sync_marker)
+    data[start + 4 : -16] = b"\xff" * (len(data) - 16 - start - 4)  # behind the number of rows and the size
+    with pytest.raises(MalformedLine, match="^file cannot be read as Avro at its beginning: "):
+        read(read_avro, bytes(data))
