@@ -23,8 +23,7 @@ def control_text(record: DumpedRecord) -> str:
     key = record.key if record.key is not None else b""
     if len(key) < 4:
         raise Damage(
-            "Invalid value size found for end control record key. "
-            f"Must have at least 4 bytes, but found only {len(key)}"
+            f"Invalid value size found for control record key. Must have at least 4 bytes, but found only {len(key)}"
         )
     version, type_id = int.from_bytes(key[:2], "big", signed=True), int.from_bytes(key[2:4], "big", signed=True)
     if version < 0:
@@ -52,4 +51,4 @@ def _entity_text(type_id: int, record: DumpedRecord) -> str:
     try:
         return json_text(to_json(snapshot.decode_record(type_id, record.value if record.value is not None else b"")))
     except RecordFormatError as problem:
-        raise Damage(str(problem)) from problem
+        raise Damage(f"{_LABELS[type_id].strip(': ')} cannot be read: {problem.__cause__ or problem}") from problem

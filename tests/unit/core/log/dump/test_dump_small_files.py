@@ -277,6 +277,8 @@ def test_control_records() -> None:
     for value in (None, bytes(5)):
         with pytest.raises(Damage, match="Must have at least 6 bytes"):
             control_text(record(bytes((0, 0, 0, 0)), value))
+    with pytest.raises(Damage, match="^KRaftVersion cannot be read: the data ends early .at byte 0.$"):
+        control_text(record(bytes((0, 0, 0, 5)), b""))
 
 
 @pytest.mark.parametrize("problem", ["Size 3 is impossible in file 0.log.", "Size 3 is impossible in file 0.log"])
