@@ -9,7 +9,7 @@ import pytest
 from support.scripted_broker import Answer, ScriptedBroker
 
 import kafkatools
-from kafkatools.core.errors import UnknownServerError
+from kafkatools.core.errors import UnknownServerError, UnknownTopicOrPartition
 from kafkatools.core.protocol.api_versions import ApiKey
 
 SETTINGS = {"group.id": "billing", "default.api.timeout.ms": 5000}
@@ -75,3 +75,28 @@ def test_an_automatic_commit_does_not_overtake_one_that_waits_for_the_coordinato
         group.commits.maybe_auto_commit(consumer._clock.now_ms() + 5000)
         consumer.commit_sync({("orders", 0): 30})
     assert committed_offsets[:3] == [10, 20, 30]
+
+
+def test_an_automatic_commit_of_a_deleted_topic_waits_for_its_interval() -> None:
+    part = {"partition_index": 0, "leader_id": 1, "leader_epoch": -1, "replica_nodes": [1], "isr_nodes": [1]}
+    refused = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "error_code": 3}]}]}
+    broker = coordinating({ApiKey.OFFSET_COMMIT: lambda header, request: refused}, {ApiKey.OFFSET_COMMIT: (8, 9)})
+    broker.topics = [{"name": "orders", "error_code": 0, "partitions": [part]}]
+    with broker.in_background(), kafkatools.Consumer(SETTINGS, bootstrap_servers=broker.bootstrap) as consumer:
+        consumer.assign([("orders", 0)])
+        consumer.seek(("orders", 0), 20)
+        group = consumer._group
+        assert group is not None
+        while not group._lookup.is_known:
+            group.channel.tick(consumer._clock.now_ms())
+            consumer._client.poll(10)
+        broker.topics = [{"name": "orders", "error_code": 3, "partitions": []}]
+        consumer._client.leaders.request_update()
+        while not consumer._client.is_absent("orders"):
+            consumer._client.poll(10)
+        due_ms = group.commits._next_auto_ms
+        attempt = group.commits.start_auto_commit()
+        while attempt is not None and not attempt.is_done:
+            consumer._client.poll(10)
+        assert attempt is not None
+        assert (type(attempt.error), group.commits._next_auto_ms) == (UnknownTopicOrPartition, due_ms)
