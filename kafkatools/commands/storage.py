@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from kafkatools.console import Console
 
 _PROGRAM = "kafka-storage"
+_LEGACY = (
+    "The kafka configuration file appears to be for a cluster in KRaft mode, but the directories are formatted for "
+    "legacy mode."
+)
 _CONFIG = Option(
     "--config", "Properties file of the broker or controller.", value="FILE", aliases=("-c",), required=True
 )
@@ -93,7 +97,10 @@ def _print_list(console: Console, singular: str, plural: str, lines: Sequence[st
 
 
 def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str]]:
-    """Return the directories that exist, the first meta.properties, and the problems, in the order of the paths."""
+    """Return the directories that exist, the first valid meta.properties, and the problems, in the order of the
+    paths."""
+    from kafkatools.tools.storage_format import meta_properties
+
     present_directories: list[str] = []
     first: dict[str, str] = {}
     problems: list[str] = []
@@ -107,13 +114,18 @@ def _inspect(directories: set[str]) -> tuple[list[str], dict[str, str], list[str
         if not os.path.exists(path):
             problems.append(f"{directory} is not formatted.")
             continue
-        properties = read_properties(path)
-        if not first:
-            first = properties
-        elif first.get("cluster.id") != properties.get("cluster.id"):
+        try:
+            properties = meta_properties(read_properties(path))
+        except ValueError as error:
+            problems.append(f"Error loading {path}: {error}")
+            continue
+        first = first or properties
+        if first.get("cluster.id") != properties.get("cluster.id"):
             problems.append("Mismatched cluster IDs between storage directories.")
         elif first.get("node.id") != properties.get("node.id"):
             problems.append("Mismatched node IDs between storage directories.")
+    if first.get("version") == "0":
+        problems.append(_LEGACY)
     return present_directories, first, problems
 
 

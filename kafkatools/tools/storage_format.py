@@ -53,6 +53,31 @@ class FormatOptions(NamedTuple):
     ignore_formatted: bool = False
 
 
+def meta_properties(stored: Mapping[str, str]) -> dict[str, str]:
+    """Return the values that Kafka reads from a meta.properties file. Raises ValueError with Kafka's message for a
+    missing or invalid one (MetaProperties)."""
+    version = stored.get("version", "0")
+    if version not in ("0", "1"):
+        raise ValueError(f"Unknown meta.properties version number {version}")
+    id_name = "node.id" if version == "1" else "broker.id"
+    if version == "1" and id_name not in stored:
+        raise ValueError(f"Failed to find {id_name}")
+    values = {"version": version} | {name: stored[name] for name in ("cluster.id", "directory.id") if name in stored}
+    try:
+        if id_name in stored:
+            values[id_name] = str(java_int(stored[id_name]))
+    except ValueError:
+        raise ValueError(f"Unable to read {id_name} as a base-10 number.") from None
+    try:
+        if "directory.id" in stored:
+            uuid_from_text(stored["directory.id"])
+    except ValueError as error:
+        raise ValueError(f"Unable to read directory.id as a Uuid: {error}") from None
+    if version == "1" and "cluster.id" not in stored:
+        raise ValueError("cluster.id was not found.")
+    return values
+
+
 def log_directories(settings: Mapping[str, str]) -> list[str]:
     """Return the directories of log.dirs or log.dir, with Kafka's default without them."""
     text = settings.get("log.dirs") or settings.get("log.dir") or _DEFAULT_LOG_DIR

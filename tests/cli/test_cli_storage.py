@@ -199,6 +199,48 @@ def test_info_names_a_directory_that_differs(tmp_path: pathlib.Path, other: str 
 
 
 @pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("version=1\ncluster.id=4L6g3nShT-eMCtK--X86sw", "Failed to find node.id"),
+        ("version=1\ncluster.id=4L6g3nShT-eMCtK--X86sw\nnode.id=x", "Unable to read node.id as a base-10 number."),
+        ("version=1\nnode.id=1", "cluster.id was not found."),
+        (
+            "version=1\nnode.id=1\ndirectory.id=no",
+            "Unable to read directory.id as a Uuid: Input string `no` decoded as 1 bytes, which is not equal to the "
+            "expected 16 bytes of a base64-encoded UUID",
+        ),
+        ("version=2\ncluster.id=4L6g3nShT-eMCtK--X86sw\nnode.id=1", "Unknown meta.properties version number 2"),
+        ("version=0\nbroker.id=x", "Unable to read broker.id as a base-10 number."),
+    ],
+)
+def test_info_names_a_meta_properties_that_apache_kafka_cannot_load(
+    tmp_path: pathlib.Path, lines: str, problem: str
+) -> None:
+    # the lines of kafka-storage.sh 4.3.1
+    (tmp_path / "s.properties").write_text(_SERVER.format(directory="a"))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "meta.properties").write_text(f"{lines}\n")
+    ran = run_kt("storage", "info", "-c", "s.properties", cwd=tmp_path)
+    assert ran.status == ExitStatus.FAILED
+    expected = f"Found log directory:\n  a\n\nFound problem:\n  Error loading a/meta.properties: {problem}\n\n"
+    assert ran.out == expected
+
+
+def test_info_shows_what_apache_kafka_reads_of_a_directory_in_legacy_mode(tmp_path: pathlib.Path) -> None:
+    # the lines of kafka-storage.sh 4.3.1
+    (tmp_path / "s.properties").write_text(_SERVER.format(directory="a"))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "meta.properties").write_text("broker.id=07\nfoo=bar\n")
+    ran = run_kt("storage", "info", "-c", "s.properties", cwd=tmp_path)
+    assert ran.status == ExitStatus.FAILED
+    assert ran.out == (
+        "Found log directory:\n  a\n\nFound metadata: {broker.id=7, version=0}\n\nFound problem:\n  The kafka "
+        "configuration file appears to be for a cluster in KRaft mode, but the directories are formatted for legacy "
+        "mode.\n\n"
+    )
+
+
+@pytest.mark.parametrize(
     ("feature", "message"),
     [
         ("x", "Invalid feature format: x. Expected format: 'feature=version' (e.g. 'group.version=1')"),
