@@ -233,12 +233,18 @@ class Delivery(RowFuture):
         return self.records.loop
 
 
+class RowsFuture(asyncio.Future[list[RowsRun]]):
+    """The result of one `send_many`. `error` is its error; to read it does not count as retrieving the error."""
+
+    error: Exception | None = None
+
+
 class RowsDelivery(ColumnsFuture):
     """The rows of one `send_many`, which complete one future of the loop."""
 
     __slots__ = ("_future",)
 
-    def __init__(self, count: int, future: asyncio.Future[list[RowsRun]]) -> None:
+    def __init__(self, count: int, future: RowsFuture) -> None:
         super().__init__(count)
         self._future = future
         self._settle()
@@ -254,4 +260,5 @@ class RowsDelivery(ColumnsFuture):
         try:
             self._future.set_result(self.result(0))
         except Exception as error:  # noqa: BLE001 - the error of the rows, whatever it is, belongs to the future
+            self._future.error = error
             self._future.set_exception(error)

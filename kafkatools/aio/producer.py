@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafkatools.aio.deliveries import Delivery, RowsDelivery, TaskRecords
+from kafkatools.aio.deliveries import Delivery, RowsDelivery, RowsFuture, TaskRecords
 from kafkatools.aio.names import LoopResolver
 from kafkatools.aio.turns import Turn, Turns, run
 from kafkatools.core.clock import Clock
@@ -239,7 +239,7 @@ class Producer(ProducerBase):
         rows = self._rows_of(topic, values, keys)
         if self._interceptors:
             raise IllegalState("send_many does not call interceptors: send the records one by one")
-        future: asyncio.Future[list[RowsRun]] = self._turns.start().create_future()
+        future = RowsFuture(loop=self._turns.start())
         self._ensure_ready_to_send()
         sink = RowsSink(RowsDelivery(rows.count, future), None, range(rows.count))
         self._outbox.append_topic(topic, self.clock.now_ms())

@@ -18,6 +18,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
 from kafkatools.aio.deliveries import Delivery as RecordDelivery
+from kafkatools.aio.deliveries import RowsFuture
 from kafkatools.aio.producer import Producer as AioProducer
 from kafkatools.core.producer.futures import ColumnsFuture, RecordFuture, RecordMetadata, RowsRun
 from kafkatools.core.producer.producer import Producer
@@ -294,4 +295,4 @@ def _end_delivery(span: Span, future: Delivery) -> None:
 
 
 def _end_rows(span: Span, future: asyncio.Future[list[RowsRun]]) -> None:
-    _end(span, None, future._exception)
+    _end(span, None, cast("RowsFuture", future).error)
