@@ -121,7 +121,8 @@ class FetchSessionHandler:
         return True
 
     def handle_error(self) -> None:
-        """Make the next request full, because a request failed and the broker's session state is unknown."""
+        """Make the next request full, because a request failed and the broker's session state is unknown, or a
+        partition was assigned again and its offsets are."""
         self.next_metadata = self.next_metadata.next_close_existing()
 
     def close_request(self) -> FetchRequestData | None:
