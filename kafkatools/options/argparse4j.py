@@ -47,7 +47,7 @@ def parse_argparse4j(command: Command, arguments: Sequence[str], outer: Args | N
 
 
 def _parse_subcommand(command: Command, outer: Args, name: str, arguments: Sequence[str]) -> tuple[Command, Args]:
-    subcommand = command.subcommand(name)
+    subcommand = command.subcommand(name) or _subcommand_of_prefix(command, name)
     if subcommand is None:
         choices = ", ".join(f"'{choice.name}'" for choice in command.subcommands)
         message = f"invalid choice: '{name}' (choose from {choices})"
@@ -55,6 +55,18 @@ def _parse_subcommand(command: Command, outer: Args, name: str, arguments: Seque
     return parse_argparse4j(
         subcommand._replace(program=command.program, usage_prefix=command.usage_prefix), arguments, outer
     )
+
+
+def _subcommand_of_prefix(command: Command, prefix: str) -> Command | None:
+    """Return the one subcommand of a tool of Kafka's that begins with `prefix`, else None. Raises UsageError for an
+    ambiguous prefix."""
+    if not command.program.startswith("kafka-"):
+        return None
+    matches = [subcommand for subcommand in command.subcommands if subcommand.name.startswith(prefix)]
+    if len(matches) > 1:
+        names = ", ".join(subcommand.name for subcommand in matches)
+        raise _error(command, f"ambiguous command: {prefix} could match {names}")
+    return matches[0] if matches else None
 
 
 def _error(command: Command, message: str, hint: str = "") -> UsageError:

@@ -96,7 +96,7 @@ def properties_file(args: Args, file_option: str) -> dict[str, str]:
     """Return the settings in the file that an option names with the values of their references, empty without the
     option. Raises CommandError for an unreadable file and for a reference that has no value."""
     path = getattr(args, file_option)
-    return args.indirect.resolved(read_properties(path), path) if path else {}
+    return args.indirect.resolved(read_properties(path), path) if path is not None else {}
 
 
 _REGISTRY_PREFIXES = ("basic.auth.", "bearer.auth.", "schema.registry.")

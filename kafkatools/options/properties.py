@@ -30,7 +30,8 @@ def read_bytes(path: str) -> bytes:
         with open(path, "rb") as file:
             data = file.read()
     except FileNotFoundError:
-        raise CommandError(f"{path}: no such properties file") from None
+        name = path or "''"
+        raise CommandError(f"{name}: no such properties file") from None
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from None
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -91,6 +91,11 @@ def test_a_directory_in_place_of_a_file(tmp_path: pathlib.Path, arguments: tuple
     assert refused(run_kt(*arguments, str(tmp_path)), 1).endswith(f"{tmp_path}: Is a directory")
 
 
+@pytest.mark.parametrize("arguments", FILE_OPTIONS, ids=" ".join)
+def test_an_empty_name_of_a_file(arguments: tuple[str, ...]) -> None:
+    assert refused(run_kt(*arguments, ""), 1).endswith("'': no such properties file")
+
+
 def test_a_setting_that_no_client_has_is_warned_about(tmp_path: pathlib.Path) -> None:
     (tmp_path / "c.properties").write_text("security.protcol=SSL\ngroup.id=g\nacks=all\nkey.serializer=K\nmine=1\n")
     words = ("--bootstrap-server", "127.0.0.1:9", "--command-config", "c.properties")

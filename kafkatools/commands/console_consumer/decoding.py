@@ -28,7 +28,7 @@ def step_of(console: Console, args: Args, properties: Mapping[str, str]) -> Deco
     if args.decode != "key" and deserializer.rpartition(".")[2] not in _TEXT_DESERIALIZERS:
         advice = "leave it out, or add --decode key"
         raise UsageError(f"{deserializer} cannot read values that are decoded to JSON text: {advice}")
-    file_option = "command_config" if args.command_config else "consumer_config"
+    file_option = "consumer_config" if args.command_config is None else "command_config"
     pairs = property_pairs((*args.consumer_property, *args.command_property), "command-property") | dict(properties)
     settings = registry_settings(args, file_option) | {n: pairs[n] for n in pairs if is_registry_setting(n)}
     prints_keys = properties.get("print.key", "").strip().lower() == "true" or args.format is not None

@@ -197,7 +197,7 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
 def formatter_properties(args: Args) -> dict[str, str]:
     """Return the properties of --formatter-config, --property and --formatter-property, also those of a schema
     registry."""
-    properties = read_properties(args.formatter_config) if args.formatter_config else {}
+    properties = read_properties(args.formatter_config) if args.formatter_config is not None else {}
     properties.update(property_pairs(args.property, "property"))
     properties.update(property_pairs(args.formatter_property, "formatter-property"))
     return properties
@@ -251,7 +251,7 @@ def settings(console: Console, args: Args) -> dict[str, str]:
 
     Follows ConsoleConsumerOptions.buildConsumerProps. Raises UsageError when options and properties contradict.
     """
-    file_option = "command_config" if args.command_config else "consumer_config"
+    file_option = "consumer_config" if args.command_config is None else "command_config"
     properties = settings_for(CONSUMER, args, file_option, console.note)
     pairs = property_pairs(args.consumer_property, "consumer-property")
     pairs |= property_pairs(args.command_property, "command-property")

@@ -66,7 +66,7 @@ def settings(console: Console, args: Args) -> dict[str, str]:
     (ConsoleShareConsumerOptions). Raises UsageError for different group ids, and for an empty --group."""
     from kafkatools.core.config import CONSUMER
 
-    file_option = "command_config" if args.command_config else "consumer_config"
+    file_option = "consumer_config" if args.command_config is None else "command_config"
     values = settings_for(CONSUMER, args, file_option, console.note)
     pairs = property_pairs(args.consumer_property, "consumer-property")
     pairs |= property_pairs(args.command_property, "command-property")
@@ -109,7 +109,7 @@ def formatter(console: Console, args: Args) -> MessageFormatter:
 def formatter_properties(args: Args) -> Mapping[str, str]:
     """Return the formatter's properties: those of --formatter-config, --property, --formatter-property and the
     deserializer options; later ones win."""
-    properties = read_properties(args.formatter_config) if args.formatter_config else {}
+    properties = read_properties(args.formatter_config) if args.formatter_config is not None else {}
     properties |= property_pairs(args.property, "property")
     properties |= property_pairs(args.formatter_property, "formatter-property")
     for part in ("key", "value"):

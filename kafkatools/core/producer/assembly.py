@@ -1,7 +1,8 @@
 """Build the parts of a producer from its settings: metadata, network client, memory, accumulator, sender.
 
-Settings that depend on each other are checked as in Kafka's ProducerConfig (KIP-679). A setting that contradicts
-explicit idempotence is an error; default idempotence is disabled with a log line.
+Settings that depend on each other are checked as in Kafka's ProducerConfig (KIP-679): acks and retries that contradict
+explicit idempotence are an error and disable the default one with a log line; more than five requests in flight are an
+error unless enable.idempotence is false.
 """
 
 from __future__ import annotations
@@ -49,20 +50,22 @@ def acks_of(config: Config) -> int:
 
 
 def is_idempotent(config: Config) -> bool:
-    """Return whether enable.idempotence is true and retries, acks and max.in.flight.requests.per.connection allow it.
-    If they do not, logs that and returns False. Raises ConfigError when enable.idempotence was set explicitly."""
+    """Return whether enable.idempotence is true and retries and acks allow it. If they do not, logs that and returns
+    False; raises ConfigError when enable.idempotence was set explicitly, or for too many requests in flight."""
     if not config.enable_idempotence:
         return False
+    in_flight = config.max_in_flight_requests_per_connection
+    if in_flight > MAX_IDEMPOTENT_IN_FLIGHT:
+        raise ConfigError(
+            "To use the idempotent producer, max.in.flight.requests.per.connection must be set to at most "
+            f"{MAX_IDEMPOTENT_IN_FLIGHT}. Current value is {in_flight}."
+        )
     problems: dict[str, str] = {}
     if config.retries == 0:
         problems["retries"] = "Must set retries to non-zero when using the idempotent producer."
     if acks_of(config) != -1:
         problems["acks"] = (
             "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence."
-        )
-    if config.max_in_flight_requests_per_connection > MAX_IDEMPOTENT_IN_FLIGHT:
-        problems["max.in.flight.requests.per.connection"] = (
-            "Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer."
         )
     if problems and config.is_explicit("enable.idempotence"):
         raise ConfigError(next(iter(problems.values())))

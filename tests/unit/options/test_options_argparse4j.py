@@ -48,6 +48,16 @@ def test_unique_prefixes_are_taken_and_the_last_value_wins() -> None:
     assert (args.config, args.cluster_id) == ("b", "x")
 
 
+def test_unique_prefixes_of_the_subcommands_of_kafka_are_taken() -> None:
+    assert parse(COMMAND, ["inf"])[0].name == "info"
+    with_two = COMMAND._replace(subcommands=(*COMMAND.subcommands, Command("inform", "More.", style=ARGPARSE4J)))
+    assert parse(with_two, ["info"])[0].name == "info"
+    with pytest.raises(UsageError, match="ambiguous command: inf could match info, inform"):
+        parse(with_two, ["inf"])
+    with pytest.raises(UsageError, match="invalid choice: 'inf'"):
+        parse(COMMAND._replace(program="kt storage"), ["inf"])
+
+
 def test_an_option_can_stand_at_its_beginning_for_json() -> None:
     assert parse(COMMAND, ["info", "--json"])[1].json
 

@@ -33,12 +33,19 @@ def test_idempotence_gives_way_to_settings_that_contradict_it(values: dict[str, 
     [
         ({"acks": "1"}, "Must set acks to all in order to use the idempotent producer"),
         ({"retries": 0}, "Must set retries to non-zero when using the idempotent producer."),
-        ({"max_in_flight_requests_per_connection": 6}, "Must set max.in.flight.requests.per.connection to at most 5"),
     ],
 )
 def test_idempotence_that_was_asked_for_does_not_give_way(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         is_idempotent(config(enable_idempotence="true", **values))
+
+
+@pytest.mark.parametrize("values", [{}, {"enable_idempotence": "true"}, {"acks": "1"}, {"retries": 0}])
+def test_more_requests_in_flight_than_idempotence_allows_are_refused(values: dict[str, object]) -> None:
+    message = r"max\.in\.flight\.requests\.per\.connection must be set to at most 5\. Current value is 6\."
+    with pytest.raises(ConfigError, match=message):
+        is_idempotent(config(max_in_flight_requests_per_connection=6, **values))
+    assert not is_idempotent(config(max_in_flight_requests_per_connection=6, enable_idempotence="false"))
 
 
 def test_a_delivery_timeout_that_is_too_short_is_refused_when_it_was_given() -> None:
