@@ -114,8 +114,8 @@ def test_a_tls_port(tmp_path: pathlib.Path, command: str) -> None:
 def test_a_server_that_says_nothing(tmp_path: pathlib.Path, command: str) -> None:
     limits = tmp_path / "limits.properties"
     limits.write_text(
-        "request.timeout.ms=1000\nsocket.connection.setup.timeout.ms=1000\nsocket.connection.setup.timeout.max.ms=1000\n"
-        + ("max.block.ms=3000\n" if command == "console-producer" else "default.api.timeout.ms=3000\n")
+        "request.timeout.ms=300\nsocket.connection.setup.timeout.ms=300\nsocket.connection.setup.timeout.max.ms=300\n"
+        + ("max.block.ms=900\n" if command == "console-producer" else "default.api.timeout.ms=900\n")
     )
     with server_of(socket.create_server(("127.0.0.1", 0))) as port:
         lines = complaint(tmp_path, command, port, "--command-config", str(limits))

@@ -26,7 +26,7 @@ def broker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 def test_the_consumer_of_a_group_says_why_nothing_comes_and_reads_when_there_is_room(broker: FullBroker) -> None:
     broker.disk.is_full = lambda path: "__" in path
     command = ("console-consumer", "--bootstrap-server", broker.bootstrap, "--topic", "t", "--group", "g")
-    ran = run_kt(*command, "--from-beginning", "--timeout-ms", "3000")
+    ran = run_kt(*command, "--from-beginning", "--timeout-ms", "1000")
     assert (ran.status, ran.out) == (1, "")
     assert ran.err.splitlines() == [
         "Processed a total of 0 messages",

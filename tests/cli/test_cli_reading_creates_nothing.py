@@ -18,14 +18,14 @@ from kafkatools.core.admin.topics import list_topics
 from kafkatools.core.clock import SystemClock
 
 READERS = (
-    ("console-consumer", "--topic", "ghost", "--timeout-ms", "2500"),
-    ("console-consumer", "--topic", "ghost", "--timeout-ms", "2500", "--group", "readers"),
+    ("console-consumer", "--topic", "ghost", "--timeout-ms", "1000"),
+    ("console-consumer", "--topic", "ghost", "--timeout-ms", "1000", "--group", "readers"),
     ("console-consumer", "--topic", "ghost", "--exit-at-end"),
     ("console-consumer", "--topic", "ghost", "--partition", "0"),
-    ("console-consumer", "--topic", "ghost", "--timeout-ms", "2500", "--json"),
-    ("consumer-perf-test", "--topic", "ghost", "--num-records", "1", "--timeout", "2500"),
-    ("console-share-consumer", "--topic", "ghost", "--timeout-ms", "2500"),
-    ("share-consumer-perf-test", "--topic", "ghost", "--num-records", "1", "--timeout", "2500"),
+    ("console-consumer", "--topic", "ghost", "--timeout-ms", "1000", "--json"),
+    ("consumer-perf-test", "--topic", "ghost", "--num-records", "1", "--timeout", "1000"),
+    ("console-share-consumer", "--topic", "ghost", "--timeout-ms", "1000"),
+    ("share-consumer-perf-test", "--topic", "ghost", "--num-records", "1", "--timeout", "1000"),
     ("pipeline", "count", "topic:ghost"),
     ("transactions", "describe-producers", "--topic", "ghost", "--partition", "0"),
     ("consumer-groups", "--group", "readers", "--topic", "ghost", "--reset-offsets", "--to-earliest", "--dry-run"),
@@ -63,7 +63,7 @@ def test_a_reader_names_the_missing_topic_and_creates_none(broker: str, words: t
 
 
 def test_console_consumer_says_once_which_topic_it_waits_for(broker: str) -> None:
-    ran = kt(broker, "console-consumer", "--topic", "ghost", "--timeout-ms", "3000")
+    ran = kt(broker, "console-consumer", "--topic", "ghost", "--timeout-ms", "1000")
     assert ran.err.splitlines() == [
         "Topic ghost does not exist yet: waiting for it",
         "Processed a total of 0 messages",
@@ -103,7 +103,7 @@ def test_the_setting_brings_creation_back(broker: str, tmp_path: pathlib.Path, o
     (tmp_path / "consumer.properties").write_text(setting + "\n")
     value = str(tmp_path / "consumer.properties") if option == "--consumer.config" else setting
     assert topic not in topics(broker)
-    ran = kt(broker, "console-consumer", "--topic", topic, "--timeout-ms", "1500", option, value)
+    ran = kt(broker, "console-consumer", "--topic", topic, "--timeout-ms", "1000", option, value)
     assert ran.status == 0, ran.err
     assert topic in topics(broker)
 
