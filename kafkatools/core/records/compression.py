@@ -223,6 +223,9 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
             # concatenated streams
             position += len(XERIAL_HEADER)
             continue
+        if parts and position + 4 > len(data):
+            # less than a chunk's size is the end of the stream, as for xerial's SnappyInputStream
+            break
         size = int.from_bytes(data[position : position + 4], "big")
         position += 4
         if position + size > len(data):

@@ -97,6 +97,13 @@ def test_raw_snappy_and_joined_streams_are_read() -> None:
     assert decompress(2, compress(2, b"one ") + compress(2, b"two")) == b"one two"
 
 
+def test_a_rest_shorter_than_the_size_of_a_snappy_chunk_is_ignored() -> None:
+    packed = compress(2, b"one")
+    assert decompress(2, packed + b"abc") == b"one"
+    with pytest.raises(CorruptRecord, match="a chunk of 1633837924 bytes is cut off"):
+        decompress(2, packed + b"abcd")
+
+
 def test_several_zstd_frames_and_skippable_ones_are_read() -> None:
     skippable = b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"xyz"
     assert decompress(4, compress(4, b"one ") + skippable + compress(4, b"two")) == b"one two"
