@@ -25,9 +25,11 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.recorded_stream import _CommittedBatches, _read_source
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.spec import Source
+from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.options import read_options
 from kafkatools.pipeline.sources.live.reader import close_idle
 from kafkatools.pipeline.sources.live.source import LiveReader
+from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.schema import spark_schema
 from kafkatools.pipeline.uris import Cluster, Uri
 
@@ -197,6 +199,16 @@ def test_offsets_outside_of_the_log_are_named(broker: str, topic: str) -> None:
     missing = {"startingOffsets": offsets(topic, 0, partition=1)}
     with pytest.raises(PipelineError, match=f"startingOffsets must name every partition that is read: {topic}-0"):
         reader(broker, topic, **missing).partitions()
+
+
+@pytest.mark.parametrize("ending", ["endingTimestamp", "endingOffsets"])
+def test_an_end_before_the_start_is_an_empty_range_and_no_lost_data(broker: str, topic: str, ending: str) -> None:
+    end = "1003" if ending == "endingTimestamp" else offsets(topic, 3)
+    options = {"subscribe": topic, "kafka.bootstrap.servers": broker, "startingTimestamp": "1010", ending: end}
+    cluster = LiveCluster(read_options(options, is_streaming=False))
+    (found,) = cluster.batch_ranges(RecordBounds())
+    cluster.close()
+    assert found.size == 0
 
 
 def test_damage_is_an_error_or_in_the_report(
