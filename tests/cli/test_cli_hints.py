@@ -139,6 +139,8 @@ def test_what_a_new_user_writes_is_answered_with_the_form(
         ("console-consumer", "--exit-at-end", "--from-beginning", "--topic"),
         ("consumer-groups", "--describe", "--group"),
         ("configs", "--alter", "--topic", "t", "--add-config"),
+        ("producer-perf-test", "--num-records", "1", "--record-size", "1", "--throughput", "-1", "--topic"),
+        ("console-producer", "--topic", "t", "--transactional-id"),
     ],
     ids=lambda words: words[0],
 )

@@ -8,19 +8,19 @@ from kafkatools.core.protocol.definitions import MAX_STRING_BYTES
 
 
 def ensure_sendable_topic(name: str) -> None:
-    """Raise InvalidTopic for the name of a topic that no request can hold."""
+    """Raise InvalidTopic for the name of a topic that no request can hold, UnicodeEncodeError for lone surrogates."""
     if size := _excessive_size(name):
         raise InvalidTopic(_refusal("topic", size))
 
 
 def ensure_sendable_group(name: str) -> None:
-    """Raise InvalidGroupId for the id of a group that no request can hold."""
+    """Raise InvalidGroupId for the id of a group that no request can hold, UnicodeEncodeError for lone surrogates."""
     if size := _excessive_size(name):
         raise InvalidGroupId(_refusal("group", size))
 
 
 def _excessive_size(name: str) -> int:
-    size = len(name.encode(errors="surrogatepass"))
+    size = len(name.encode())
     return size if size > MAX_STRING_BYTES else 0
 
 

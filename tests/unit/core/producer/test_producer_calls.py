@@ -136,6 +136,13 @@ def test_a_topics_name_that_no_request_can_hold_fails_its_record_alone(bootstrap
         assert consumer.partitions_for("compressed") == [0]
 
 
+def test_a_topics_name_with_a_lone_surrogate_is_refused_and_other_topics_go_on(bootstrap: str) -> None:
+    with kafkatools.Producer(bootstrap_servers=bootstrap, max_block_ms=10_000) as producer:
+        with pytest.raises(UnicodeEncodeError):
+            producer.send("orders\udcff", b"x")
+        assert producer.send("compressed", b"x").get(10_000).offset >= 0
+
+
 def test_names_of_offsets_that_no_request_can_hold_are_refused_at_once(bootstrap: str) -> None:
     group = kafkatools.ConsumerGroupMetadata("g")
     with kafkatools.Producer(bootstrap_servers=bootstrap, transactional_id="names", max_block_ms=10_000) as producer:
