@@ -25,11 +25,9 @@ from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.run.recorded_stream import _CommittedBatches, _read_source
 from kafkatools.pipeline.run.reports import read_reports
 from kafkatools.pipeline.run.spec import Source
-from kafkatools.pipeline.sources.live.cluster import LiveCluster
 from kafkatools.pipeline.sources.live.options import read_options
 from kafkatools.pipeline.sources.live.reader import close_idle
 from kafkatools.pipeline.sources.live.source import LiveReader
-from kafkatools.pipeline.sources.record_bounds import RecordBounds
 from kafkatools.pipeline.sources.schema import spark_schema
 from kafkatools.pipeline.uris import Cluster, Uri
 
@@ -202,13 +200,11 @@ def test_offsets_outside_of_the_log_are_named(broker: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["endingTimestamp", "endingOffsets"])
-def test_an_end_before_the_start_is_an_empty_range_and_no_lost_data(broker: str, topic: str, ending: str) -> None:
+def test_an_end_before_the_start_is_an_error_that_names_both(broker: str, topic: str, ending: str) -> None:
     end = "1003" if ending == "endingTimestamp" else offsets(topic, 3)
-    options = {"subscribe": topic, "kafka.bootstrap.servers": broker, "startingTimestamp": "1010", ending: end}
-    cluster = LiveCluster(read_options(options, is_streaming=False))
-    (found,) = cluster.batch_ranges(RecordBounds())
-    cluster.close()
-    assert found.size == 0
+    message = f"{ending}: {topic}-0 would end at offset 3, before offset 10, with which it begins by startingTimestamp"
+    with pytest.raises(PipelineError, match=message):
+        reader(broker, topic, startingTimestamp="1010", **{ending: end}).partitions()
 
 
 def test_damage_is_an_error_or_in_the_report(

@@ -212,23 +212,29 @@ class LiveCluster:
     def within_log(
         self, parts: Iterable[TopicPartition], starts: Offsets, ends: Offsets
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Move starts and ends into the log's offset range, and ends before their start to the start. An offset outside
-        of the log, which an option named, is reported as lost data: a warning, or with failOnDataLoss a PipelineError.
-        Partitions without a start or end are left out."""
+        """Move starts and ends into the log's offset range. An offset outside of it, which an option named, is reported
+        as lost data: a warning, or with failOnDataLoss a PipelineError. Partitions without a start or end are left out.
+        Raises PipelineError for an end before the start."""
         parts = [part for part in parts if part in starts and part in ends]
         options = self._options
         is_named = options.starting.offsets or options.ending.offsets
-        firsts, lasts = (self.earliest(parts), self.latest(parts)) if is_named else (starts, ends)
+        firsts, lasts = (self.earliest(parts), self.latest(parts)) if is_named else ({}, {})
         valid_starts, valid_ends = {}, {}
         for part in parts:
-            first, last = firsts.get(part, starts[part]), lasts.get(part, ends[part])
+            both = (starts[part], ends[part])
+            first, last = firsts.get(part, min(both)), lasts.get(part, max(both))
             for limit, offset in ((options.starting, starts[part]), (options.ending, ends[part])):
                 if limit.offsets and not first <= offset <= last:
                     self.lose(
                         f"{limit.option}: offset {offset} of {part} is not in the log, which has {first} to {last}"
                     )
-            valid_starts[part] = min(max(starts[part], first), last)
-            valid_ends[part] = max(min(max(ends[part], first), last), valid_starts[part])
+            start, end = (min(max(offset, first), last) for offset in both)
+            if end < start:
+                raise PipelineError(
+                    f"{options.ending.option}: {part} would end at offset {end}, before offset {start}, with which it "
+                    f"begins by {options.starting.option}"
+                )
+            valid_starts[part], valid_ends[part] = start, end
         return valid_starts, valid_ends
 
     def _not_before(self, timestamp_ms: int, starts: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
