@@ -537,10 +537,12 @@ class GroupCoordinator:
         """Delete the committed and pending offsets of deleted topics (onTopicsDeleted), with tombstones. An offset
         without a topic id stays if its topic's name is in `recreated`. Reports failed writes."""
         places_by_group: dict[str, list[Place]] = {}
+        ids: dict[str, set[uuid.UUID]] = {}
         for topic in topics:
-            for group_id, place, topic_id in self.offsets.of_topic(topic.name):
-                if topic_id == topic.topic_id or (topic_id is None and topic.name not in recreated):
-                    places_by_group.setdefault(group_id, []).append(place)
+            ids.setdefault(topic.name, set()).add(topic.topic_id)
+        for group_id, place, topic_id in self.offsets.of_topics(ids):
+            if topic_id in ids[place[0]] or (topic_id is None and place[0] not in recreated):
+                places_by_group.setdefault(group_id, []).append(place)
         for group_id, places in places_by_group.items():
             try:
                 self.delete_offsets(group_id, places)

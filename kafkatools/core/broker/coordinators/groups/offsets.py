@@ -8,7 +8,7 @@ offsets (`committed_of_group`): `ReplacedOffsets` keeps the value before each ch
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from kafkatools.core.broker.coordinators.groups.offset_records import CommittedOffset
@@ -102,15 +102,15 @@ class Offsets:
         """The ids of groups with committed offsets."""
         return list(self._groups)
 
-    def of_topic(self, topic: str) -> Iterator[tuple[str, Place, uuid.UUID | None]]:
-        """Group id, partition and stored topic id of each committed or pending offset of a topic. A pending offset has
-        no topic id."""
+    def of_topics(self, topics: Container[str]) -> Iterator[tuple[str, Place, uuid.UUID | None]]:
+        """Group id, partition and stored topic id of each committed or pending offset of some topics. A pending offset
+        has no topic id."""
         for group_id, offsets in self._groups.items():
             for place, committed in offsets.items():
-                if place[0] == topic:
+                if place[0] in topics:
                     yield group_id, place, committed.topic_id
         for group_id, place in self.pending:
-            if place[0] == topic and self.get(group_id, place) is None:
+            if place[0] in topics and self.get(group_id, place) is None:
                 yield group_id, place, None
 
     def places(self, group_id: str) -> list[Place]:
