@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
 from kafkatools.options import BOOTSTRAP_SERVER, Args, Command, Option, TopicFilter, command_config, java_int, java_long
 from kafkatools.options.connection import connect_admin
+from kafkatools.options.java_lists import java_split
 
 if TYPE_CHECKING:
     from kafkatools.console import Console
@@ -99,7 +100,7 @@ def _filter(args: Args) -> PartitionFilter:
     if args.topic_partitions is not None:
         if args.topic is not None or args.partitions is not None:
             raise UsageError(_PREFIX + "--topic-partitions cannot be used with --topic or --partitions")
-        rules = [_rule(text) for text in _java_split(args.topic_partitions)]
+        rules = [_rule(text) for text in java_split(args.topic_partitions)]
     else:
         rules = [(_topic_filter(".*" if args.topic is None else args.topic), _partition_set(args.partitions))]
     exclude = bool(args.exclude_internal_topics)
@@ -111,11 +112,6 @@ def _filter(args: Args) -> PartitionFilter:
         )
 
     return takes
-
-
-def _java_split(text: str) -> list[str]:
-    """Split at commas as Java does: empty texts at the end are dropped, but a single empty text is kept."""
-    return text.rstrip(",").split(",") if text.strip(",") or not text else []
 
 
 def _rule(text: str) -> tuple[TopicFilter, Iterable[int]]:
@@ -141,10 +137,9 @@ def _topic_filter(text: str) -> TopicFilter:
 
 
 def _partition_set(text: str | None) -> Iterable[int]:
-    if text is None:
-        return range(_MAX_PARTITION)
+    """Return the partitions of --partitions; all of them if it has no number. Raises UsageError."""
     try:
-        return {java_int(part) for part in text.split(",") if part}
+        return {java_int(part) for part in (text or "").split(",") if part} or range(_MAX_PARTITION)
     except ValueError:
         message = f"--partitions expects a comma separated list of numeric partition ids, but received: {text}"
         raise UsageError(_PREFIX + message) from None

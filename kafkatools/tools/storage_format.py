@@ -56,7 +56,11 @@ class FormatOptions(NamedTuple):
 def meta_properties(stored: Mapping[str, str]) -> dict[str, str]:
     """Return the values that Kafka reads from a meta.properties file. Raises ValueError with Kafka's message for a
     missing or invalid one (MetaProperties)."""
-    version = stored.get("version", "0")
+    text = stored.get("version", "0")
+    try:
+        version = str(java_int(text.strip()))
+    except ValueError:
+        raise ValueError(f"Invalid meta.properties version string '{text}'") from None
     if version not in ("0", "1"):
         raise ValueError(f"Unknown meta.properties version number {version}")
     id_name = "node.id" if version == "1" else "broker.id"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from kafkatools.core import atomic_file
@@ -21,8 +22,26 @@ OTHER_UNDO_FILE = "Name another one with --undo-file."
 def write_undo_file(path: str, lines: Iterable[str], hint: str = OTHER_UNDO_FILE) -> None:
     """Write lines, each with its newline, to a new file that only its owner can read. Raises CommandError with `hint`
     if the file exists or cannot be written."""
-    try:
+    with _refusing(path, hint):
         write_new_file(path, lines)
+
+
+def write_unnamed_undo_file(
+    name: str, wall_ms: int, suffix: str, lines: Collection[str], hint: str = OTHER_UNDO_FILE
+) -> str:
+    """Write lines to an unused path `NAME-20260131T134500Z.undo.json`, `...-2.undo.json` and so on in the working
+    directory, and return the path. Raises CommandError as `write_undo_file`."""
+    while True:
+        path = _free_path(name, wall_ms, suffix)
+        with _refusing(path, hint), suppress(FileExistsError):  # another process has just taken the path
+            write_new_file(path, lines)
+            return path
+
+
+@contextmanager
+def _refusing(path: str, hint: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise CommandError(
             f"The undo file {path} cannot be written, so nothing was changed: {error.strerror}",
@@ -49,8 +68,7 @@ def write_new_file(path: str, lines: Iterable[str]) -> None:
     atomic_file.sync_directory(os.path.dirname(path))
 
 
-def free_undo_path(name: str, wall_ms: int, suffix: str) -> str:
-    """An unused path in the working directory: `NAME-20260131T134500Z.undo.json`, `...-2.undo.json` and so on."""
+def _free_path(name: str, wall_ms: int, suffix: str) -> str:
     from datetime import UTC, datetime
 
     start = f"{name}-{datetime.fromtimestamp(wall_ms / 1000, UTC):%Y%m%dT%H%M%SZ}"

@@ -157,6 +157,15 @@ def test_a_plan_with_a_mistake_in_line_7_changes_nothing(
 # -- partial failures --
 
 
+def test_a_group_that_cannot_be_described_is_an_error_without_a_table(
+    client: GroupClient, kt: Callable[..., Ran]
+) -> None:
+    _topic(client, "nameless")
+    ran = kt("--reset-offsets", "--group", "", "--topic", "nameless", "--to-earliest", "--execute")
+    assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
+    assert ran.err == "Error: Executing consumer group command failed due to The group id is invalid.\n"
+
+
 def test_one_group_of_three_with_a_member(bootstrap: str, client: GroupClient, kt: Callable[..., Ran]) -> None:
     _topic(client, "partial", ages_min=(1,))
     for group in ("partial-a", "partial-b"):

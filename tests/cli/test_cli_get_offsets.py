@@ -72,6 +72,9 @@ def test_get_offsets_behaves_as_recorded(start_broker: Callable[..., str], tmp_p
     failures = admin_tools.failures("get-offsets", bootstrap, tmp_path, DIFFERENCES, adapt=_nothing_committed)
     assert not failures, "\n".join(failures)
 
+    for none in ("", ","):
+        all_of_orders = ("get-offsets", "--bootstrap-server", bootstrap, "--topic", "orders", "--partitions", none)
+        assert run_kt(*all_of_orders).out.split() == ["orders:0:4", "orders:1:4", "orders:2:4"]
     nothing = run_kt("get-offsets", "--bootstrap-server", bootstrap, "--topic-partitions", ",")
     assert (nothing.status, nothing.out) == (ExitStatus.FAILED, "")
     assert nothing.err == "Error occurred: Could not match any topic-partitions with the specified filters\n"

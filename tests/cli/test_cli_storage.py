@@ -209,6 +209,7 @@ def test_info_names_a_directory_that_differs(tmp_path: pathlib.Path, other: str 
             "Unable to read directory.id as a Uuid: Input string `no` decoded as 1 bytes, which is not equal to the "
             "expected 16 bytes of a base64-encoded UUID",
         ),
+        ("version=x\nnode.id=1", "Invalid meta.properties version string 'x'"),
         ("version=2\ncluster.id=4L6g3nShT-eMCtK--X86sw\nnode.id=1", "Unknown meta.properties version number 2"),
         ("version=0\nbroker.id=x", "Unable to read broker.id as a base-10 number."),
     ],

@@ -76,6 +76,11 @@ def test_output_is_that_of_kafkas_tool(bootstrap: str) -> None:
             assert ran.status == ExitStatus.FAILED, name
 
 
+def test_a_deletion_of_all_groups_without_one_has_the_words_of_kafkas_tool(start_broker: Callable[..., str]) -> None:
+    ran = streams(start_broker(), "--delete", "--all-groups")
+    assert (ran.status, ran.out) == (ExitStatus.OK, "Deletion of requested streams groups ('') was successful.\n")
+
+
 def test_offsets_come_back_from_the_undo_file(bootstrap: str, tmp_path: pathlib.Path) -> None:
     streams_story.close_words(bootstrap)
     group = ("--group", "wc")

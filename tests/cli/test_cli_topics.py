@@ -165,6 +165,17 @@ def test_an_empty_name_selects_no_topic(kt: Callable[..., Ran], action: tuple[st
     assert "kept\tPartition: 0" in kt("--describe", "--topic", "kept").out
 
 
+@pytest.mark.parametrize(("assignment", "partitions"), [("1,", 1), ("1:,1", 2), (",", 1)])
+def test_empty_texts_at_the_end_of_a_replica_assignment_do_not_count(
+    kt: Callable[..., Ran], assignment: str, partitions: int
+) -> None:
+    created = kt("--create", "--topic", "assigned", "--replica-assignment", assignment)
+    assert created.out == "Created topic assigned.\n"
+    assert f"PartitionCount: {partitions}\t" in kt("--describe", "--topic", "assigned").out
+    refused = kt("--create", "--topic", "refused", "--replica-assignment", ":,1")
+    assert refused.err.endswith("Partition 1 has different replication factor: [1]\n")
+
+
 def test_a_pattern_leaves_internal_topics_alone(kt: Callable[..., Ran]) -> None:
     kt("--create", "--topic", "__consumer_offsets", "--config", "cleanup.policy=compact")
     kt("--create", "--topic", "mine")

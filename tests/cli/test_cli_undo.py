@@ -363,6 +363,12 @@ def test_a_topic_that_kt_may_not_have_created_is_kept(kt: Kt, home: pathlib.Path
     assert "maybe-mine" in kt("topics", "--list").out.split()
 
 
+def test_a_name_that_no_request_can_hold_is_the_only_error(kt: Kt) -> None:
+    change = ("configs", "--alter", "--client", "a\udcff", "--add-config", "producer_byte_rate=1")
+    ran = kt(*change, status=ExitStatus.USAGE)
+    assert ran.err.splitlines()[0] == "The value of --client is not UTF-8 text, as brokers need it: byte 0xff"
+
+
 def test_a_failed_change_is_noted_as_failed(kt: Kt) -> None:
     _topic(kt, "there")
     kt("topics", "--create", "--topic", "there", status=ExitStatus.FAILED)

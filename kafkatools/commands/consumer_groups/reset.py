@@ -120,7 +120,9 @@ def _reset(session: Session, reset: Reset) -> ExitStatus:
         plans, is_done = _carry_out(session, plans)
     if not args.execute:
         _report_missing(session, [plan for plan in plans if descriptions[plan.group_id].error is not None])
-    _show(session, ordered, plans)
+    described = [name for name in ordered if name in inactive or descriptions[name].error is None]
+    if described or not ordered:
+        _show(session, described, plans)
     is_good = is_complete and is_planned and is_done and len(inactive) == len(ordered)
     return ExitStatus.OK if is_good else ExitStatus.FAILED
 

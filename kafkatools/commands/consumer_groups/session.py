@@ -185,7 +185,8 @@ def report_deletions(session: Session, kind: str, names: Sequence[str], failed: 
     console = session.console
     names_text = ", ".join(f"'{name}'" for name in names if name not in failed)
     if not failed:
-        console.print(f"Deletion of requested {kind} groups ({names_text}) was successful.")
+        none = "''" if kind == "streams" else ""  # as by Kafka's tools
+        console.print(f"Deletion of requested {kind} groups ({names_text or none}) was successful.")
         return
     console.error(f"Error: Deletion of some {kind} groups failed:")
     for name in names:

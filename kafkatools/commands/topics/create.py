@@ -12,6 +12,7 @@ from kafkatools.exit_status import CommandError, ExitStatus
 from kafkatools.options import Args
 from kafkatools.options.broker_ids import broker_id
 from kafkatools.options.hints import topic_config_hint
+from kafkatools.options.java_lists import java_split
 from kafkatools.options.quantities import plain_settings
 
 _COLLISION = (
@@ -96,8 +97,8 @@ def replica_assignment(text: str) -> dict[int, list[int]]:
     """Parse `1:2,2:3` to {0: [1, 2], 1: [2, 3]} (TopicCommand.parseReplicaAssignment). Raises UsageError for text
     that is no broker id, CommandError for duplicates and lists of different lengths."""
     assignment: dict[int, list[int]] = {}
-    for partition, brokers_text in enumerate(text.split(",")):
-        brokers = [broker_id(broker_text.strip(), _ASSIGNMENT_FORM) for broker_text in brokers_text.split(":")]
+    for partition, brokers_text in enumerate(java_split(text)):
+        brokers = [broker_id(broker_text.strip(), _ASSIGNMENT_FORM) for broker_text in java_split(brokers_text, ":")]
         twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
         if twice:
             names = ",".join(map(str, twice))

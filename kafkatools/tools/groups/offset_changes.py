@@ -16,7 +16,7 @@ from kafkatools.core.admin.results import AlteredOffsets
 from kafkatools.core.errors import KafkaError
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.tools.groups.plan_file import undo_lines
-from kafkatools.tools.undo_files import OTHER_UNDO_FILE, free_undo_path, write_undo_file
+from kafkatools.tools.undo_files import OTHER_UNDO_FILE, write_undo_file, write_unnamed_undo_file
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _MAX_NAME = 100
@@ -86,10 +86,12 @@ def save_previous(
     """Write the committed offsets that the plans change to `path` (None: a new file in the working directory); return
     the path. Raises CommandError with `hint` when the file cannot be written, KafkaError when the offsets cannot be
     fetched."""
-    undo_path = path or _default_path([plan.group_id for plan in plans], wall_ms)
-    lines = undo_lines(undo_path, _offsets_before(admin, plans))
-    write_undo_file(undo_path, lines, hint)
-    return undo_path
+    before = _offsets_before(admin, plans)
+    if not path:
+        name = _default_name([plan.group_id for plan in plans])
+        return write_unnamed_undo_file(name, wall_ms, ".csv", list(undo_lines(".csv", before)), hint)
+    write_undo_file(path, undo_lines(path, before), hint)
+    return path
 
 
 def _offsets_before(
@@ -108,9 +110,8 @@ def _offsets_before(
     return before
 
 
-def _default_path(group_ids: Sequence[str], wall_ms: int) -> str:
-    """Return a free path `GROUP-20260131T134500Z.undo.csv` in this directory, numbered if the name is taken."""
-    name = _UNSAFE.sub("_", group_ids[0])[:_MAX_NAME].lstrip(".-") or "group"
+def _default_name(group_ids: Sequence[str]) -> str:
+    """Return the beginning of the name of an undo file: a group or the number of groups."""
     if len(group_ids) > 1:
-        name = f"{len(group_ids)}-groups"
-    return free_undo_path(name, wall_ms, ".csv")
+        return f"{len(group_ids)}-groups"
+    return _UNSAFE.sub("_", group_ids[0])[:_MAX_NAME].lstrip(".-") or "group"

@@ -6,8 +6,9 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _DATETIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?(?:(Z)|([+-])(\d\d)(?::?(\d\d))?)?", re.ASCII
+    r"(\d{4})-(\d\d?)-(\d\d?)T(\d\d?):(\d\d?):(\d\d?)(?:\.(\d{3}|00?))?(?:(Z)|([+-])(\d\d)(?::?(\d\d))?)?", re.ASCII
 )
+"""`.5` is refused: it is half a second, but 5 ms to Kafka's tool."""
 _DURATION = re.compile(
     r"([+-]?)P(?:([+-]?\d+)D)?(T(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?)(\d+)(?:[.,](\d{0,9}))?S)?)?",
     re.ASCII | re.IGNORECASE,

@@ -71,6 +71,8 @@ class Recorder:
         of_share_groups = command_name(self._invocation.command) == "share-groups"
         try:
             by_request = api.changes(Reading(admin, of_share_groups), fields)
+        except UnicodeEncodeError:
+            raise  # the change would fail with the same error
         except (KafkaError, ValueError) as error:
             self._fail(f"the earlier values could not be read: {error}")
             return None

@@ -24,7 +24,7 @@ from kafkatools.tools.reassignment.listings import WAIT_HINT, partition_names
 from kafkatools.tools.reassignment.moves import Job
 from kafkatools.tools.reassignment.plan import Move, ReassignmentPlan, broker_loads
 from kafkatools.tools.reassignment.plan_file import Plan, check_executable, plan_text, read_plan
-from kafkatools.tools.undo_files import free_undo_path, write_undo_file
+from kafkatools.tools.undo_files import write_undo_file, write_unnamed_undo_file
 
 Active = Mapping[TopicPartition, "PartitionReassignment"]
 
@@ -169,6 +169,8 @@ def as_plan(work: Work) -> ReassignmentPlan:
 def write_undo(work: Work, path: str | None, wall_ms: int) -> str:
     """Write the previous replicas and log directories as a plan to `path` (None: an unused name in the working
     directory), and return the path. Raises CommandError."""
-    undo_path = free_undo_path("reassignment", wall_ms, ".json") if path is None else path
-    write_undo_file(undo_path, [f"{plan_text(work.before, work.log_dirs_before)}\n"])
-    return undo_path
+    lines = [f"{plan_text(work.before, work.log_dirs_before)}\n"]
+    if path is None:
+        return write_unnamed_undo_file("reassignment", wall_ms, ".json", lines)
+    write_undo_file(path, lines)
+    return path

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkatools.exit_status import CommandError
-from kafkatools.tools.undo_files import read_changes, write_undo_file
+from kafkatools.tools.undo_files import read_changes, write_undo_file, write_unnamed_undo_file
 
 
 def test_a_file_that_comes_up_meanwhile_is_left_alone(tmp_path: pathlib.Path) -> None:
@@ -24,6 +24,23 @@ def test_a_file_that_comes_up_meanwhile_is_left_alone(tmp_path: pathlib.Path) ->
         write_undo_file(str(path), lines())
     assert path.read_text() == "another's"
     assert os.listdir(tmp_path) == ["u.jsonl"]
+
+
+def test_a_default_name_that_another_process_takes_meanwhile_gets_a_number(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    taken = pathlib.Path("g-19700101T000000Z.undo.csv")
+
+    class Lines(list[str]):
+        def __iter__(self) -> Iterator[str]:
+            taken.write_text("another's")
+            return super().__iter__()
+
+    path = write_unnamed_undo_file("g", 0, ".csv", Lines(["mine\n"]))
+    assert path == "g-19700101T000000Z-2.undo.csv"
+    assert (taken.read_text(), pathlib.Path(path).read_text()) == ("another's", "mine\n")
+    assert len(os.listdir()) == 2
 
 
 def test_nothing_is_left_of_a_file_that_could_not_be_finished(tmp_path: pathlib.Path) -> None:
