@@ -307,10 +307,10 @@ class Producer(ProducerBase):
             await self._turns.wait(remaining_ms)
 
     async def _empty_outbox(self, limit_ms: int | None = None, deadline_ms: int | None = None) -> None:
-        """Append what was sent before, and wait for the memory that this needs (None: max.block.ms ends the appends).
+        """Append the records of the outbox to batches and wait for the memory that they need, at most max.block.ms.
 
-        Records that other tasks send meanwhile are not waited for, except by a commit of `limit_ms`, which ends at
-        `deadline_ms`: they are of the transaction, and one that was appended later would fail it. Raises Timeout then.
+        A commit passes its time limit and `deadline_ms`, after which Timeout is raised. It also waits for records that
+        other tasks send meanwhile: they belong to the transaction, and an append after the commit would fail it.
         """
         self._append_all()
         outbox, now_ms = self._outbox, self.clock.now_ms

@@ -25,7 +25,7 @@ from kafkatools.core.admin.transactions import (
     TransactionDescription,
     TransactionListing,
 )
-from kafkatools.core.group.metadata import OffsetAndMetadata, committed
+from kafkatools.core.group.metadata import OffsetAndMetadata, offsets_to_commit
 from kafkatools.core.prepared_transaction import PreparedTransaction
 from kafkatools.core.topic_partition import TopicPartition
 
@@ -194,10 +194,9 @@ class Admin(ClusterOperations):
 
     def alter_group_offsets(self, group_id: str, new: Mapping[P, OffsetAndMetadata | int]) -> None:
         """Set committed offsets of a group without members; the offsets of other partitions stay. Raises
-        UnknownMemberId when it has members, and ValueError for a negative offset."""
-        offsets_of: dict[tuple[str, int], OffsetAndMetadata] = {
-            TopicPartition(*part): committed(at) for part, at in new.items()
-        }
+        UnknownMemberId when it has members, ValueError for a negative offset, and InvalidTopic for the name of a topic
+        that no request can hold."""
+        offsets_of: dict[tuple[str, int], OffsetAndMetadata] = dict(offsets_to_commit(new).items())
         outcomes = self._call(group_offsets.alter_offsets, {group_id: offsets_of})
         results.settle_altered(outcomes[group_id], offsets_of)
 

@@ -106,7 +106,8 @@ class Consumer(ConsumerBase, RecordLoops):
     @one_at_a_time
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Replace the assigned partitions with these, none: unsubscribe; partitions that stay assigned keep their
-        position. Raises IllegalState if subscribed, ValueError for an empty topic name."""
+        position. Raises IllegalState if subscribed, ValueError for an empty topic name, InvalidTopic for one that no
+        request can hold."""
         self._client.run(self._assign(partitions))
 
     @one_at_a_time
@@ -115,9 +116,10 @@ class Consumer(ConsumerBase, RecordLoops):
         SubscriptionPattern that the broker matches.
 
         Replaces the previous subscription; an empty collection unsubscribes. The group is joined during the next polls.
-        Raises InvalidGroupId without group.id, IllegalState after `assign` or a subscription of another kind, and
-        ValueError for an empty topic name. With the classic protocol, raises UnsupportedVersion for a
-        SubscriptionPattern, and ConfigError for assignors without a common rebalance protocol.
+        Raises InvalidGroupId without group.id, IllegalState after `assign` or a subscription of another kind,
+        ValueError for an empty topic name, and InvalidTopic for one that no request can hold. With the classic
+        protocol, raises UnsupportedVersion for a SubscriptionPattern, and ConfigError for assignors without a common
+        rebalance protocol.
         """
         self._client.run(self._subscribe(topics, listener))
 
@@ -150,7 +152,7 @@ class Consumer(ConsumerBase, RecordLoops):
         """Commit offsets and wait for the response. Each is the next offset to read; default: the positions, without
         records that an iterator has not yielded. Raises CommitFailed when the partitions were reassigned,
         RebalanceInProgress, InvalidGroupId, Timeout, UnknownTopicOrPartition after 5 s for a topic that does not exist,
-        and ValueError for a negative offset."""
+        InvalidTopic for a name that no request can hold, and ValueError for a negative offset."""
         self._client.run(self._commit(offsets, timeout_ms))
 
     @one_at_a_time

@@ -63,6 +63,7 @@ from kafkatools.core.metrics.fetching import FetchMetrics
 from kafkatools.core.metrics.polls import GROUP as POLL_GROUP
 from kafkatools.core.metrics.polls import CommitTimes, PollMetrics
 from kafkatools.core.metrics.registry import MetricValues
+from kafkatools.core.net.sendable_names import ensure_sendable_topic
 from kafkatools.core.topic_partition import as_partition
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ class ConsumerBase:
 
     def _assign(self, partitions: Iterable[tuple[str, int]]) -> Steps[None]:
         requested = [as_partition(part) for part in partitions]
+        for part in requested:
+            ensure_sendable_topic(part.topic)
         self.give_back()
         if not requested:
             yield from self._unsubscribe()

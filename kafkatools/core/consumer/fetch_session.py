@@ -121,8 +121,8 @@ class FetchSessionHandler:
         return True
 
     def handle_error(self) -> None:
-        """Make the next request full, because a request failed and the broker's session state is unknown, or a
-        partition was assigned again and its offsets are."""
+        """Make the next request full: after a failed request the broker's session state is unknown. A full request also
+        makes the broker report the high watermark of every partition."""
         self.next_metadata = self.next_metadata.next_close_existing()
 
     def close_request(self) -> FetchRequestData | None:

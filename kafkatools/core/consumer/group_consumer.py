@@ -35,7 +35,7 @@ from kafkatools.core.errors import ConfigError, IllegalState, KafkaError, Unsupp
 from kafkatools.core.group.classic_membership import ClassicMembership
 from kafkatools.core.group.coordinator import CoordinatorKind, CoordinatorLookup
 from kafkatools.core.group.heartbeat_timers import Heartbeat
-from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_commit
 from kafkatools.core.metrics.membership import GROUP, CoordinatorMetrics, RebalanceMetrics
 from kafkatools.core.net.connection_states import ExponentialBackoff
 
@@ -122,9 +122,9 @@ class GroupConsumer:
 
     def subscribe(self, topics: Topics, listener: RebalanceListener | None) -> Steps[None]:
         """Replace the subscription; the group is joined during the next polls. An empty collection unsubscribes. Raises
-        IllegalState when the new subscription is of another kind, and ValueError for an empty topic name. With the
-        classic protocol, raises UnsupportedVersion for a SubscriptionPattern and ConfigError for assignors without a
-        common rebalance protocol."""
+        IllegalState when the new subscription is of another kind, ValueError for an empty topic name, and InvalidTopic
+        for one that no request can hold. With the classic protocol, raises UnsupportedVersion for a SubscriptionPattern
+        and ConfigError for assignors without a common rebalance protocol."""
         if not isinstance(topics, (str, SubscriptionPattern)) and not callable(topics) and not hasattr(topics, "match"):
             topics = frozenset(topics)
             if not topics:
@@ -324,22 +324,20 @@ class GroupConsumer:
 
     def commit_sync(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None, timeout_ms: int) -> Steps[None]:
         """Commit these offsets (default: all positions) and wait for the response, at most `timeout_ms`. Raises
-        ValueError for a negative offset, Timeout, CommitFailed, RebalanceInProgress and the broker's errors."""
+        Timeout, CommitFailed, RebalanceInProgress, the broker's errors, and the errors of `offsets_to_commit`."""
         yield from self.commits.commit_sync(self._offsets(offsets), timeout_ms)
 
     def commit_async(
         self, offsets: Mapping[Place, OffsetAndMetadata | int] | None, callback: CommitCallback | None
     ) -> None:
         """Commit these offsets (default: all positions) without waiting; `callback` runs in a later call. Raises
-        ValueError for a negative offset."""
+        the errors of `offsets_to_commit`."""
         self.commits.commit_async(self._offsets(offsets), callback)
 
     def _offsets(
         self, offsets: Mapping[Place, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        if offsets is None:
-            return self.commits.all_consumed()
-        return {TopicPartition(*part): committed(offset) for part, offset in offsets.items()}
+        return self.commits.all_consumed() if offsets is None else offsets_to_commit(offsets)
 
     def committed(
         self, parts: Iterable[tuple[str, int]], timeout_ms: int

@@ -18,6 +18,7 @@ from kafkatools.core.consumer.subscription import TopicPartition
 from kafkatools.core.errors import IllegalState, KafkaError
 from kafkatools.core.metrics.membership import RebalanceMetrics
 from kafkatools.core.net.metadata import TopicView
+from kafkatools.core.net.sendable_names import ensure_sendable_topic
 
 _EXCLUSIVE = "Subscription to topics, partitions and pattern are mutually exclusive"
 
@@ -95,7 +96,7 @@ class GroupSubscription:
 
     def subscribe(self, subscription: Topics, listener: RebalanceListener | None) -> None:
         """Set topics or a pattern, and the listener (None: one that does nothing). Raises IllegalState for a change of
-        kind, ValueError for an empty topic name."""
+        kind, ValueError for an empty topic name, InvalidTopic for one that no request can hold."""
         if isinstance(subscription, SubscriptionPattern):
             self.become(SubscriptionType.AUTO_PATTERN_RE2J)
             self.server_pattern = subscription.pattern
@@ -106,7 +107,7 @@ class GroupSubscription:
             self.become(SubscriptionType.AUTO_PATTERN)
             self._matches_topic = subscription
         else:
-            topics = _checked([subscription] if isinstance(subscription, str) else subscription)
+            topics = valid_topics([subscription] if isinstance(subscription, str) else subscription)
             self.become(SubscriptionType.AUTO_TOPICS)
             self.topics = topics
         self.listener = listener or RebalanceListener()
@@ -132,10 +133,14 @@ class GroupSubscription:
         return all(matches(part.topic) for part in partitions)
 
 
-def _checked(topics: Iterable[str]) -> frozenset[str]:
+def valid_topics(topics: Iterable[str]) -> frozenset[str]:
+    """Return the names of topics to subscribe to. Raises ValueError for an empty name, InvalidTopic for one that no
+    request can hold."""
     names = frozenset(topics)
     if any(not topic or not topic.strip() for topic in names):
         raise ValueError("Topic collection to subscribe to cannot contain null or empty topic")
+    for name in names:
+        ensure_sendable_topic(name)
     return names
 
 

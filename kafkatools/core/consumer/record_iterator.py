@@ -73,8 +73,8 @@ class PendingRecords(HeldRecords):
         self._held_back.setdefault(TopicPartition(record.topic, record.partition), record.offset)
 
     def forget_revoked(self, is_assigned: Callable[[TopicPartition], bool]) -> None:
-        """Forget held-back records of partitions that are not assigned any more: their next owner reads on, and a later
-        commit must not go back behind its offsets."""
+        """Forget held-back records of partitions that are no longer assigned: another member reads them, and a later
+        commit must not lower that member's offsets."""
         if self._held_back:
             self._held_back = {part: offset for part, offset in self._held_back.items() if is_assigned(part)}
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
-from kafkatools.core.topic_partition import topic_fields
+from kafkatools.core.net.sendable_names import ensure_sendable_topic
+from kafkatools.core.topic_partition import TopicPartition, topic_fields
+
+Place = TypeVar("Place", bound=tuple[str, int])
 
 NO_GENERATION = -1
 NO_MEMBER_ID = ""
@@ -43,10 +46,17 @@ def commit_topics(
     return topic_fields((part, entry(part[1], new)) for part, new in offsets)
 
 
-def committed(offset: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    """Convert a bare offset to OffsetAndMetadata; return an OffsetAndMetadata as it is. Raises ValueError for a
-    negative offset, as Kafka's OffsetAndMetadata does."""
-    new = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-    if new.offset < 0:
-        raise ValueError("Invalid negative offset")
-    return new
+def offsets_to_commit(offsets: Mapping[Place, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Convert bare offsets to OffsetAndMetadata. Raises ValueError for a negative offset, as Kafka's OffsetAndMetadata
+    does, UnicodeEncodeError for lone surrogates in a topic or a metadata text, InvalidTopic for a name that no request
+    can hold."""
+    converted: dict[TopicPartition, OffsetAndMetadata] = {}
+    for place, offset in offsets.items():
+        new = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        if new.offset < 0:
+            raise ValueError("Invalid negative offset")
+        partition = TopicPartition(*place)
+        ensure_sendable_topic(partition.topic)
+        new.metadata.encode()
+        converted[partition] = new
+    return converted

@@ -17,9 +17,9 @@ from kafkatools.core.client_log import ClientLog
 from kafkatools.core.clock import Clock, SystemClock
 from kafkatools.core.config.client_settings import Settings, config_of, take_objects
 from kafkatools.core.errors import IllegalState, KafkaError, RecordTooLarge, Timeout
-from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, committed
+from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_commit
 from kafkatools.core.net.addresses import Resolver
-from kafkatools.core.net.sendable_names import ensure_sendable_group, ensure_sendable_topic
+from kafkatools.core.net.sendable_names import ensure_sendable_group
 from kafkatools.core.producer.assembly import ProducerParts, assemble
 from kafkatools.core.producer.first_contact import MetadataSteps, await_update
 from kafkatools.core.producer.futures import (
@@ -407,19 +407,14 @@ class ProducerBase:
     def _start_offsets(
         self, offsets: Mapping[Place, OffsetAndMetadata | int], group: ConsumerGroupMetadata
     ) -> TransactionalResult | None:
-        """Start to commit a group's offsets in the transaction; None without offsets. Raises IllegalState, and
-        InvalidTopic or InvalidGroupId for a name that no request can hold."""
+        """Start to commit a group's offsets in the transaction; None without offsets. Raises IllegalState,
+        InvalidGroupId for an id that no request can hold, and the errors of `offsets_to_commit`."""
         manager = self._transactional()
-        for topic, _ in offsets:
-            ensure_sendable_topic(topic)
+        sent = offsets_to_commit(offsets)
         ensure_sendable_group(group.group_id)
         if group.generation_id > 0 and not group.member_id:
             raise IllegalState(f"Passed in group metadata {group} has generationId > 0 but the member.id is unknown")
-        if not offsets:
-            return None
-        return manager.send_offsets(
-            {TopicPartition(*place): committed(offset) for place, offset in offsets.items()}, group
-        )
+        return manager.send_offsets(sent, group) if sent else None
 
     def _contact_steps(self, limit_ms: int) -> MetadataSteps[None]:
         """Wait for the first metadata, before a transactional result is awaited: without it the connection error is

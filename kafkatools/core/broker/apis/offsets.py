@@ -178,8 +178,8 @@ def collect_offsets(
 
 def ensure_not_deleted(node: GroupContext, topic_ids: Mapping[str, uuid.UUID | None]) -> None:
     """Raise CoordinatorNotAvailable, after which the client tries again, if a topic of a commit was deleted between the
-    check of the request and the write. Its offsets have been deleted with it, and a topic of that name must not begin
-    with one."""
+    check of the request and the write. Its offsets have been deleted with it, and a new topic of that name must not
+    begin with one of them."""
     for name, topic_id in topic_ids.items():
         topic = node.image.topics.get(name)
         if topic is None or topic.topic_id != topic_id:

@@ -488,10 +488,11 @@ class ReplicaManager:
         except OSError:
             return FetchedPartition(error_code=KafkaStorageError.code)
 
-    def _range_error(self, is_behind_the_end: bool) -> type[KafkaError]:
+    def _range_error(self, is_above_end: bool) -> type[KafkaError]:
         """Return the error for an offset outside of a log. Without contact to the controller this broker may no longer
-        lead the partition; OffsetOutOfRange would let a consumer start anew at the beginning or the end."""
-        if is_behind_the_end and self.replication is not None and not self.replication.has_contact():
+        lead the partition, and the new leader may have the offset: OffsetOutOfRange would reset the consumer's
+        position."""
+        if is_above_end and self.replication is not None and not self.replication.has_contact():
             return NotLeaderOrFollower
         return OffsetOutOfRange
 

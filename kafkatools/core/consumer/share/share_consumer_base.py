@@ -19,6 +19,7 @@ from kafkatools.core.config import Config
 from kafkatools.core.config.client_settings import Settings, config_of, take_objects
 from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer_records import ConsumerRecord, ConsumerRecords
+from kafkatools.core.consumer.group_subscription import valid_topics
 from kafkatools.core.consumer.heartbeat_thread import HeartbeatThread
 from kafkatools.core.consumer.network import ConsumerNetworkClient, Steps
 from kafkatools.core.consumer.poison import (
@@ -116,13 +117,12 @@ class ShareConsumerBase:
     @one_at_a_time
     def subscribe(self, topics: Iterable[str]) -> None:
         """Read these topics; replaces the previous subscription, none: unsubscribe. The group is joined during the next
-        polls. Raises ValueError for an empty topic name, TypeError for a single string."""
+        polls. Raises ValueError for an empty topic name, InvalidTopic for one that no request can hold, TypeError for a
+        single string."""
         self._ensure_outside_callback()
         if isinstance(topics, str):
             raise TypeError(f"topics is a collection of topic names, such as [{topics!r}]")
-        names = frozenset(topics)
-        if any(not name.strip() for name in names):
-            raise ValueError("Topic collection to subscribe to cannot contain null or empty topic")
+        names = valid_topics(topics)
         if names:
             self._group.subscribe(names)
         else:

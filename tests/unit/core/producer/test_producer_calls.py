@@ -136,6 +136,44 @@ def test_a_topics_name_that_no_request_can_hold_fails_its_record_alone(bootstrap
         assert consumer.partitions_for("compressed") == [0]
 
 
+def test_a_consumer_keeps_its_topics_after_a_name_that_no_request_can_hold(bootstrap: str) -> None:
+    with kafkatools.Consumer(bootstrap_servers=bootstrap, group_id="kept") as consumer:
+        consumer.subscribe(["rows"])
+        with pytest.raises(errors.InvalidTopic, match=REFUSAL):
+            consumer.subscribe([LONG])
+        assert consumer.subscription() == {"rows"}
+        consumer.unsubscribe()
+        consumer.assign([("rows", 0)])
+        with pytest.raises(errors.InvalidTopic, match=REFUSAL):
+            consumer.assign([(LONG, 0)])
+        assert consumer.assignment() == [("rows", 0)]
+    with kafkatools.ShareConsumer(bootstrap_servers=bootstrap, group_id="share") as share:
+        share.subscribe(["rows"])
+        with pytest.raises(errors.InvalidTopic, match=REFUSAL):
+            share.subscribe([LONG])
+        assert share.subscription() == {"rows"}
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [{("rows\udcff", 0): 1}, {("rows", 0): kafkatools.OffsetAndMetadata(1, -1, "\udcff")}],
+    ids=["topic", "metadata"],
+)
+def test_an_offset_with_a_lone_surrogate_is_refused_and_later_commits_do_not_wait_for_it(
+    bootstrap: str, offsets: dict[tuple[str, int], int | kafkatools.OffsetAndMetadata]
+) -> None:
+    with kafkatools.Consumer(bootstrap_servers=bootstrap, group_id="surrogate") as consumer:
+        with pytest.raises(UnicodeEncodeError):
+            consumer.commit_async(offsets)
+        consumer.commit_sync({("rows", 0): 1})
+    with kafkatools.Producer(bootstrap_servers=bootstrap, transactional_id="surrogate", max_block_ms=5000) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        with pytest.raises(UnicodeEncodeError):
+            producer.send_offsets_to_transaction(offsets, kafkatools.ConsumerGroupMetadata("surrogate"))
+        producer.commit_transaction()
+
+
 def test_a_topics_name_with_a_lone_surrogate_is_refused_and_other_topics_go_on(bootstrap: str) -> None:
     with kafkatools.Producer(bootstrap_servers=bootstrap, max_block_ms=10_000) as producer:
         with pytest.raises(UnicodeEncodeError):
