@@ -24,10 +24,11 @@ _MOST_SENT_BYTES = 2**15 - 1
 def config_of(table: Table, settings: Settings | None, keywords: Mapping[str, object]) -> Config:
     """Make the Config of a client from its settings argument and keyword arguments, which win. Raises ConfigError for
     an unknown or invalid setting, for a name that no request can hold and for a Config of another table, TypeError when
-    `settings` is neither a Config nor a mapping."""
+    `settings` is neither a Config nor a mapping, UnicodeEncodeError for a name with lone surrogates: each request with
+    it would fail."""
     config = _config_of(table, settings, keywords)
     for name in _SENT_NAMES:
-        size = len(str(config[name]).encode(errors="surrogatepass")) if name in table else 0
+        size = len(str(config[name]).encode()) if name in table else 0
         if size > _MOST_SENT_BYTES:
             raise ConfigError(f"{name} has {size:,} bytes; a text in a request has at most {_MOST_SENT_BYTES:,}")
     return config

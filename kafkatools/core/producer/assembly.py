@@ -82,7 +82,6 @@ def transactions_of(config: Config) -> TransactionManager | None:
         return TransactionManager(log_prefix(config)) if is_numbered else None
     if not is_numbered:
         raise ConfigError("Cannot set a transactional.id without also enabling idempotence.")
-    config.transactional_id.encode()  # lone surrogates would fail each InitProducerId request of the sender, for ever
     is_two_phase: bool = config.transaction_two_phase_commit_enable
     if is_two_phase and config.is_explicit("transaction.timeout.ms"):
         raise ConfigError(

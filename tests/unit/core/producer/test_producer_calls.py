@@ -124,6 +124,12 @@ def test_a_setting_that_no_request_can_hold_is_named(client: Any) -> None:
         client(bootstrap_servers="127.0.0.1:1", client_id=LONG)
 
 
+@pytest.mark.parametrize("name", ["client_id", "client_rack", "group_id", "group_instance_id"])
+def test_a_setting_with_a_lone_surrogate_is_refused(name: str) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        kafkatools.Consumer({}, bootstrap_servers="127.0.0.1:1", **{name: "orders\udcff"})
+
+
 def test_a_topics_name_that_no_request_can_hold_fails_its_record_alone(bootstrap: str) -> None:
     with kafkatools.Producer(bootstrap_servers=bootstrap) as producer:
         refused = producer.send(LONG, b"x")
