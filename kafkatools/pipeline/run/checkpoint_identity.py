@@ -2,8 +2,9 @@
 
 Rules: Spark notes in a checkpoint neither topics nor sinks, so it continues the offsets of one topic in another one,
 and takes rows for written that another sink has. A checkpoint without the file, of Spark's own Kafka source or an
-earlier version, gets one at the next start. A checkpoint in which no micro-batch is planned belongs to the pipeline
-that starts next: otherwise a mistake in a first command would need another checkpoint.
+earlier version, gets one at the next start; ids of topics that the file does not name are added to it. A checkpoint in
+which no micro-batch is planned belongs to the pipeline that starts next: otherwise a mistake in a first command would
+need another checkpoint.
 """
 
 from __future__ import annotations
@@ -35,15 +36,20 @@ def claim_checkpoint(spark: SparkSession, pipeline: Pipeline, identity: Pipeline
     text = directory.read_text(FILE)
     if text is not None and any(name.isdigit() for name in directory.log_names("offsets")):
         ensure_same_pipeline(f"{pipeline.checkpoint}/{FILE}", text, present)
-        return
+        recorded = parse_json(text).get("topic_ids", {})
+        ids = {name: {**recorded.get(name, {}), **topics} for name, topics in present["topic_ids"].items()}
+        if ids == recorded:
+            return
+        present = {**present, "topic_ids": ids}
     directory.write_text(FILE, json.dumps(without_passwords(present), indent=1) + "\n")
 
 
 def ensure_same_pipeline(path: str, text: str, present: PipelineIdentity) -> None:
-    """Raise PipelineError if the file of a checkpoint has the identity of another pipeline, or none."""
+    """Raise PipelineError if the file of a checkpoint has the identity of another pipeline, or none, and if a topic was
+    created again since."""
     try:
         recorded = parse_json(text)
-        found = difference(recorded, present) or topic_difference(recorded, present)
+        found, replaced_topic = difference(recorded, present), topic_difference(recorded, present)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise PipelineError(
             f"{path} is not the identity of a pipeline; delete the file to continue the checkpoint with this one"
@@ -52,4 +58,9 @@ def ensure_same_pipeline(path: str, text: str, present: PipelineIdentity) -> Non
         raise PipelineError(
             f"{path}: the checkpoint belongs to another pipeline: {found}; name another --checkpoint, or delete this "
             "file to continue the checkpoint with the changed pipeline"
+        )
+    if replaced_topic is not None:
+        raise PipelineError(
+            f"{path}: {replaced_topic}; name another --checkpoint to read it from its start, or set "
+            "failOnDataLoss=false to continue at the earlier offsets"
         )
