@@ -43,11 +43,13 @@ def test_bad_replica_assignments_get_the_words_of_kafka(text: str, message: str)
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize("text", ["a", "+-1", "99999999999", ""])
-def test_a_replica_that_is_no_broker_id_is_an_error_of_usage(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "replica"), [("1:a", "a"), ("1:+-1", "+-1"), ("1:99999999999", "99999999999"), (":1", ""), ("1::2", "")]
+)
+def test_a_replica_that_is_no_broker_id_is_an_error_of_usage(text: str, replica: str) -> None:
     with pytest.raises(UsageError) as raised:
-        replica_assignment(f"1:{text}")
-    assert str(raised.value) == f'For input string: "{text}"'
+        replica_assignment(text)
+    assert str(raised.value) == f'For input string: "{replica}"'
 
 
 def test_a_setting_is_a_name_and_a_value() -> None:
