@@ -35,7 +35,7 @@ from kafkatools.core.group.requests import GroupRequest
 from kafkatools.core.metrics.network import NetworkMetrics
 from kafkatools.core.metrics.registry import MetricsRegistry
 from kafkatools.core.net.addresses import Resolver, parse_bootstrap_servers
-from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
+from kafkatools.core.net.client_requests import ClientRequest, ClientResponse, taken
 from kafkatools.core.net.connection_states import ExponentialBackoff
 from kafkatools.core.net.metadata import ClusterView, Metadata, Node, NodeEndpoint
 from kafkatools.core.net.network_client import NetworkClient
@@ -340,8 +340,7 @@ class ConsumerNetworkClient:
             self._send_unsent(now)
 
     def _send_unsent(self, now_ms: int) -> None:
-        for _ in range(len(self._unsent)):
-            item = self._unsent.pop(0)
+        for item in taken(self._unsent):
             node = item.request.node
             if self._client.ready(node, now_ms):
                 self._client.send(item.request, now_ms)
@@ -350,8 +349,7 @@ class ConsumerNetworkClient:
 
     def _fail_unsent(self, now_ms: int) -> None:
         """Fail queued requests whose node is unreachable or whose deadline has passed."""
-        for _ in range(len(self._unsent)):
-            item = self._unsent.pop(0)
+        for item in taken(self._unsent):
             node = item.request.node
             error = self.connection_problem(node) if self._client.connection_failed(node) else None
             if error is None and now_ms >= item.deadline_ms:
@@ -438,11 +436,10 @@ class ConsumerNetworkClient:
         self._fail_unsent(now_ms)
 
     def _run_deferred(self) -> bool:
-        count = len(self._deferred)
-        for _ in range(count):
-            complete, response = self._deferred.pop(0)
+        has_deferred = bool(self._deferred)
+        for complete, response in taken(self._deferred):
             complete(response)
-        return count > 0
+        return has_deferred
 
     @property
     def has_unsent(self) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from kafkatools.core.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafkatools.core.protocol.entities import Entity
 
-
+Item = TypeVar("Item")
 Body: TypeAlias = "Entity | list[bytes] | list[bytes | bytearray | memoryview]"
 """The body of a request: an entity that is still to encode, or the buffers of an encoded one."""
 
@@ -43,3 +43,12 @@ class ClientResponse(NamedTuple):
     error: KafkaError | None
     disconnected: bool
     latency_ms: int
+
+
+def taken(queue: list[Item]) -> Iterator[Item]:
+    """Remove and yield the items that a queue of requests or responses has now, each before it is handled. Those behind
+    an item whose callback raises stay in the queue. Ends early if a callback takes further items."""
+    for _ in range(len(queue)):
+        if not queue:
+            return
+        yield queue.pop(0)

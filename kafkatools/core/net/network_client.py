@@ -26,7 +26,7 @@ from kafkatools.core.net import api_version_check, connection_words
 from kafkatools.core.net.addresses import Resolver
 from kafkatools.core.net.bodies import decode_body, frame_body, throttle_ms_of
 from kafkatools.core.net.channel import Channel, EndOfStream
-from kafkatools.core.net.client_requests import Body, ClientRequest, ClientResponse
+from kafkatools.core.net.client_requests import Body, ClientRequest, ClientResponse, taken
 from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
 from kafkatools.core.net.failure_log import FailureLog
 from kafkatools.core.net.in_flight import InFlightRequest, InFlightRequests, max_in_flight_of
@@ -516,8 +516,8 @@ class NetworkClient:
 
     def _complete_responses(self) -> list[ClientResponse]:
         responses = []
-        for _ in range(len(self._responses)):  # after a callback that raises, the next poll has the others
-            responses.append(response := self._responses.pop(0))
+        for response in taken(self._responses):  # after a callback that raises, the next poll has the others
+            responses.append(response)
             if response.request.callback is not None:
                 response.request.callback(response)
         return responses
