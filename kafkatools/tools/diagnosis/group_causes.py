@@ -32,25 +32,28 @@ def has_progressed(obs: Observations, group: GroupView) -> bool:
     """Return whether a committed offset differs between the two snapshots, or a share group consumed records after its
     start offset. False with one snapshot."""
     before = obs.before(group.group_id)
-    if before is None:
-        return False
-    return committed(before) != committed(group) or any(
-        _consumes_after_start(obs, group, key) for key in committed(group)
+    return before is not None and (
+        committed(before) != committed(group) or not _consumed_after_start(obs, group).isdisjoint(committed(group))
     )
 
 
-def _consumes_after_start(obs: Observations, group: GroupView, key: TopicPartition) -> bool:
-    """Return whether a share group consumed records of a partition between the two snapshots, by its lag. One record
-    that is not acknowledged keeps the start offset where it is."""
+def _consumed_after_start(obs: Observations, group: GroupView) -> set[TopicPartition]:
+    """Return the partitions whose records a share group consumed between the two snapshots, by its lag. One record that
+    is not acknowledged keeps the start offset where it is."""
     before = obs.before(group.group_id)
-    old, new = obs.earlier.by_partition.get(key) if obs.earlier is not None else None, obs.partition(key)
-    if group.type != SHARE or before is None or old is None or new is None:
-        return False
-    lag, lag_before = _lags(group).get(key), _lags(before).get(key)
-    if None in (lag, lag_before, old.end_offset, new.end_offset):
-        return False
-    written = (new.end_offset or 0) - (old.end_offset or 0)
-    return written - ((lag or 0) - (lag_before or 0)) > written * _LEAST_CONSUMED
+    if group.type != SHARE or before is None or obs.earlier is None:
+        return set()
+    consumed, lags_before = set(), _lags(before)
+    for key, lag in _lags(group).items():
+        lag_before, old, new = lags_before.get(key), obs.earlier.by_partition.get(key), obs.partition(key)
+        if lag is None or lag_before is None or old is None or new is None:
+            continue
+        if old.end_offset is None or new.end_offset is None:
+            continue
+        written = new.end_offset - old.end_offset
+        if written - (lag - lag_before) > written * _LEAST_CONSUMED:
+            consumed.add(key)
+    return consumed
 
 
 def _lags(group: GroupView) -> dict[TopicPartition, int | None]:
@@ -66,7 +69,7 @@ def has_stopped(obs: Observations, group: GroupView) -> bool:
 def has_stopped_at(obs: Observations, group: GroupView, key: TopicPartition) -> bool:
     """Return whether two snapshots have the same committed offset of a partition, both with lag, and a share group
     consumed nothing after it. False with one snapshot."""
-    if _consumes_after_start(obs, group, key):
+    if key in _consumed_after_start(obs, group):
         return False
     before = obs.before(group.group_id)
     waiting = (
