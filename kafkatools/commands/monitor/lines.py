@@ -20,7 +20,7 @@ def summary(view: ClusterView) -> str:
     active = active_controllers(view)
     is_unknown = any(topic.has_unknown_ends for topic in view.topics)
     lag = at_least(totals.lag, totals.least_lag)
-    under_min_isr = at_least(totals.under_min_isr if view.is_min_isr_known else None, totals.under_min_isr)
+    under_min_isr = at_least(view.under_min_isr, totals.under_min_isr)
     controller = view.controller if active else "none" if active == 0 else "-"
     text = (
         f"brokers {totals.answering}/{totals.brokers} controller {controller} topics {totals.topics} "

@@ -73,11 +73,10 @@ def _topics(view: ClusterView) -> Table:
     for topic in ordered_topics(view):
         parts = topic.partitions
         factor = max((len(part.replicas) - len(part.adding_replicas) for part in parts), default=0)
-        under = sum(part.is_under_min_isr for part in parts)
         cells = (
             topic.name, count(len(parts)), count(factor),
             count(sum(part.is_under_replicated for part in parts)),
-            at_least(under if topic.is_min_isr_known else None, under),
+            at_least(topic.under_min_isr, topic.least_under_min_isr),
             count(sum(part.is_offline for part in parts)), size(topic.size_bytes),
             rate(topic.messages_in, is_unknown=topic.has_unknown_ends),
             "-" if topic.bytes_in is None and not topic.has_unknown_ends else size(topic.bytes_in),

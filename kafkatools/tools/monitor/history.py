@@ -154,7 +154,7 @@ def _cluster_values(view: ClusterView) -> Values:
         totals.bytes_in,
         totals.lag,
         totals.offline,
-        totals.under_min_isr if view.is_min_isr_known else None,
+        view.under_min_isr,
         totals.under_replicated,
     )
 

@@ -96,7 +96,7 @@ def topic_json(topic: TopicView) -> dict[str, object]:
         "min_isr": parts[0].min_isr if parts else None,
         "offline": sum(part.is_offline for part in parts),
         "under_replicated": sum(part.is_under_replicated for part in parts),
-        "under_min_isr": sum(part.is_under_min_isr for part in parts) if topic.is_min_isr_known else None,
+        "under_min_isr": topic.under_min_isr,
         "bytes": topic.size_bytes,
         "messages_per_second": _round(topic.messages_in),
         "bytes_per_second": _round(topic.bytes_in),

@@ -137,6 +137,16 @@ class TopicView(NamedTuple):
         return all(part.is_min_isr_known for part in self.partitions)
 
     @property
+    def least_under_min_isr(self) -> int:
+        """The number of partitions that are certainly under their min ISR."""
+        return sum(part.is_under_min_isr for part in self.partitions)
+
+    @property
+    def under_min_isr(self) -> int | None:
+        """The number of partitions under their min ISR; None when that is unknown."""
+        return self.least_under_min_isr if self.is_min_isr_known else None
+
+    @property
     def has_unknown_ends(self) -> bool:
         """Return whether the log end offset of a partition with a leader is unknown."""
         return any(part.end_offset is None and not part.is_offline for part in self.partitions)
@@ -326,6 +336,11 @@ class ClusterView(_Found):
     def is_min_isr_known(self) -> bool:
         """Return whether the counts of partitions under and at their min ISR are complete."""
         return all(part.is_min_isr_known for part in self.partitions)
+
+    @property
+    def under_min_isr(self) -> int | None:
+        """The number of partitions under their min ISR; None when that is unknown."""
+        return self.totals.under_min_isr if self.is_min_isr_known else None
 
     @cached_property
     def why_no_moves(self) -> str:

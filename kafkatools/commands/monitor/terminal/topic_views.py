@@ -39,8 +39,7 @@ def _topics(model: Model, target: Target) -> list[TopicView]:
 
 
 def _under_min_isr(model: Model, topic: TopicView) -> Cell:
-    under = sum(part.is_under_min_isr for part in topic.partitions)
-    return c.at_least(under if topic.is_min_isr_known else None, under)
+    return c.at_least(topic.under_min_isr, topic.least_under_min_isr)
 
 
 def _topic_rate(model: Model, topic: TopicView) -> Cell:

@@ -113,7 +113,7 @@ METRICS: tuple[OtlpMetric, ...] = (
     ),
     OtlpMetric(
         "kt.partitions.under_min_isr", "{partitions}", "Partitions whose ISR is smaller than min.insync.replicas.", (),
-        _of_cluster(lambda view: view.totals.under_min_isr if view.is_min_isr_known else None),
+        _of_cluster(lambda view: view.under_min_isr),
     ),
     OtlpMetric(
         "kt.brokers.responding", "{brokers}", "Brokers that responded in the last snapshot.", (),
