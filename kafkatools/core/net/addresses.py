@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
+from struct import unpack
 from typing import NamedTuple, Protocol
 
 from kafkatools.core.errors import ConfigError, NameResolutionFailed
@@ -95,3 +96,20 @@ def in_order(addresses: Iterable[Address]) -> list[Address]:
     """Return the different addresses of a name, those of the first one's family first."""
     found = list(dict.fromkeys(addresses))
     return sorted(found, key=lambda address: address.family != found[0].family)
+
+
+def java_address(text: str) -> str:
+    """Return an IP address as Java writes it (InetAddress.getHostAddress), which is the form of hosts in ACLs: an
+    IPv4-mapped address as IPv4, all eight numbers of an IPv6 address. Any other text is returned unchanged."""
+    if ":" not in text:
+        return text
+    import ipaddress
+
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        return text
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    _, percent, scope = text.partition("%")
+    return ":".join(f"{number:x}" for number in unpack(">8H", address.packed)) + percent + scope

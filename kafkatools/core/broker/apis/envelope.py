@@ -16,6 +16,7 @@ from kafkatools.core.broker.server.deferred import Deferred
 from kafkatools.core.broker.server.forwarding import ControllerMember, run_on_controller
 from kafkatools.core.broker.server.requests import DELAYED, CloseConnection, Request, Response
 from kafkatools.core.errors import DecodeError, InvalidRequest, NotController, RequestTimedOut
+from kafkatools.core.net.addresses import java_address
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.frames import decode_request_header
 
@@ -46,7 +47,7 @@ def handle_envelope(node: EnvelopeContext, request: Request) -> Response:
         later.respond({"error_code": code})
 
     try:
-        client_host = str(ipaddress.ip_address(bytes(entity.client_host_address)))
+        client_host = java_address(str(ipaddress.ip_address(bytes(entity.client_host_address))))
         connection: Any = _EnvelopeConnection(request, _principal(request, entity), client_host, finish)
         inner = _forwarded_request(connection, bytes(entity.request_data))
         inner.pause = request.pause

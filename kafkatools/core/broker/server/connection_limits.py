@@ -24,6 +24,7 @@ from kafkatools.core.broker.server.connection_rates import BROKER, ConnectionRat
 from kafkatools.core.broker.server.requests import FileRegion
 from kafkatools.core.config import Config
 from kafkatools.core.log.files import MAX_OPEN_FILES
+from kafkatools.core.net.addresses import java_address
 
 UNLIMITED = 2**31 - 1
 LEAST_LOG_FILES = 16
@@ -267,5 +268,5 @@ def _overrides(text: str) -> dict[str, int]:
             addresses = socket.getaddrinfo(host.strip("[]"), None)
         except OSError:
             continue
-        limits.update((str(address[4][0]), int(count)) for address in addresses)
+        limits.update((java_address(str(address[4][0])), int(count)) for address in addresses)
     return limits

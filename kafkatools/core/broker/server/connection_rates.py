@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from kafkatools.core.broker.metadata.controller.client_quotas import CONNECTION_CREATION_RATE, IP, ClientQuotas
 from kafkatools.core.broker.server.quotas import MAX_CLIENT_IDS, Rate
 from kafkatools.core.config import Config
+from kafkatools.core.net.addresses import java_address
 
 UNLIMITED = 2**31 - 1
 ANY_ADDRESS = ""
@@ -25,7 +26,7 @@ def address_rates(quotas: ClientQuotas) -> dict[str, float]:
     for entity, values in quotas.by_entity.items():
         if entity[0][0] == IP and CONNECTION_CREATION_RATE in values:
             name = entity[0][1] or ANY_ADDRESS
-            rates["127.0.0.1" if name == "localhost" else name] = values[CONNECTION_CREATION_RATE]
+            rates["127.0.0.1" if name == "localhost" else java_address(name)] = values[CONNECTION_CREATION_RATE]
     return rates
 
 

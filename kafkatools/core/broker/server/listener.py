@@ -16,6 +16,7 @@ from kafkatools.core.broker.server.connection_limits import ConnectionLimits, Ow
 from kafkatools.core.broker.server.requests import NO_SHORTCUT, HasDescriptor
 from kafkatools.core.broker.server.slow_lane import SlowLane
 from kafkatools.core.control_characters import visible
+from kafkatools.core.net.addresses import java_address
 
 MAX_REQUEST_BYTES = 100 * 1024 * 1024
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
@@ -194,7 +195,7 @@ class Listener:
                 raise
             self._pause_accepting(acceptor, error)
             return
-        host = str(address[0])
+        host = java_address(str(address[0]))
         delay_ms = self.limits.rates.delay_ms(acceptor.name, self._now_ms, is_protected=acceptor.is_protected)
         has_slot = self._has_slot(acceptor)
         if not has_slot:

@@ -76,7 +76,8 @@ class Rate:
         rate = self.per_second(now_ms)
         if not rate > bound:
             return 0
-        return round(min((rate - bound) / bound * self.elapsed_ms(now_ms), LONGEST_THROTTLE_MS))
+        wait_ms = (rate - bound) / bound * self.elapsed_ms(now_ms) if bound else LONGEST_THROTTLE_MS
+        return round(min(wait_ms, LONGEST_THROTTLE_MS))
 
 
 class QuotaLimits:

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkatools.core.errors import ConfigError, ConnectionFailed
-from kafkatools.core.net.addresses import HostPort, parse_bootstrap_servers
+from kafkatools.core.net.addresses import HostPort, java_address, parse_bootstrap_servers
 from kafkatools.core.net.connection_states import ConnectionState, ConnectionStates, ExponentialBackoff
 
 
@@ -125,3 +125,17 @@ def test_bad_bootstrap_servers(text: str) -> None:
 def test_host_and_port_print_as_an_address() -> None:
     assert str(HostPort("::1", 9)) == "[::1]:9"
     assert str(HostPort("a", 9)) == "a:9"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("FE80::a0%eth0", "fe80:0:0:0:0:0:0:a0%eth0"),
+        ("a:b", "a:b"),
+    ],
+)
+def test_an_address_in_the_form_of_java(text: str, expected: str) -> None:
+    assert java_address(text) == expected

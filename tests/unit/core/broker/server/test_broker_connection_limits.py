@@ -169,6 +169,13 @@ def test_max_connections_changes_while_the_broker_runs(tmp_path: pathlib.Path) -
         waiting.close()
 
 
+def test_a_creation_rate_of_zero_lets_a_connection_in_each_second(tmp_path: pathlib.Path) -> None:
+    with running(tmp_path, max_connection_creation_rate="0") as broker:
+        begun_s = time.monotonic()
+        assert broker.connect() is not None
+        assert time.monotonic() - begun_s >= 0.9
+
+
 def test_an_address_has_its_own_limit(tmp_path: pathlib.Path) -> None:
     with running(
         tmp_path, max_connections_per_ip="1", max_connections_per_ip_overrides="127.0.0.2:2,localhost:3"
@@ -238,6 +245,24 @@ def sender(tmp_path: pathlib.Path) -> Sender:
 def turn(listener: Listener, times: int = 20) -> None:
     for _ in range(times):
         listener.poll(10, 0)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"), [("::ffff:10.0.0.1", "10.0.0.1"), ("::1", "0:0:0:0:0:0:0:1"), ("10.0.0.2", "10.0.0.2")]
+)
+def test_the_host_of_a_client_has_the_form_of_acls(sender: Sender, address: str, host: str) -> None:
+    """A listener on `::` sees IPv4 clients by IPv4-mapped addresses."""
+    listener = open_listener(sender)
+    acceptor = listener.acceptors[0]
+    bound = acceptor.socket
+    try:
+        acceptor.socket = SimpleNamespace(accept=lambda: (bound.accept()[0], (address, 1, 0, 0)))  # type: ignore[assignment]
+        with socket.create_connection(("127.0.0.1", listener.port), 10):
+            turn(listener)
+            assert [connection.client_host for connection in listener.connections] == [host]
+    finally:
+        acceptor.socket = bound
+        listener.close()
 
 
 @pytest.mark.parametrize("has_room", [True, False])
