@@ -117,9 +117,7 @@ def logical_operation(schema: Mapping[str, Schema], kind: str) -> tuple[int, ...
     specification demands."""
     logical = str(schema.get("logicalType", ""))
     if logical == "decimal" and kind in ("bytes", "fixed"):
-        scale, precision = int(schema.get("scale") or 0), int(schema.get("precision") or 0)
-        if not 0 <= scale <= max(precision, 0) or precision < 1:
-            return None
+        scale = int(schema.get("scale", 0))
         return (kernel.DECIMAL, scale) if kind == "bytes" else (kernel.DECIMAL_FIXED, scale, int(schema["size"]))
     if logical == "date" and kind == "int":
         return (kernel.DATE,)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafkatools.core.install_command import install_command
@@ -25,7 +26,8 @@ def ensure_installed() -> None:
 
 class AvroSchema:
     """An Avro schema, parsed with the schemas it references; `plain_types` are the logical types to remove, so that
-    fastavro leaves their values as numbers or bytes. Raises SchemaError that names `origin` if it is invalid."""
+    fastavro leaves their values as numbers or bytes. A default may be of another type than its field, as for Java's
+    consumers: only a value that lacks the field needs it. Raises SchemaError that names `origin` if it is invalid."""
 
     def __init__(self, registered: RegisteredSchema, origin: str, plain_types: Collection[str] = ()) -> None:
         from fastavro.schema import SchemaParseException, UnknownType
@@ -51,22 +53,31 @@ class AvroSchema:
             if name not in added:
                 added.add(name)
                 self._parse(reference, added)
-        return parse_schema(
-            _without_logical(parse_json(registered.text), self._plain_types), named_schemas=self.named_schemas
-        )
+        schema = _without_logical(parse_json(registered.text), self._plain_types)
+        return parse_schema(schema, named_schemas=self.named_schemas, _ignore_default_error=True)
 
 
 def _without_logical(schema: Schema, names: Collection[str]) -> Schema:
-    """Remove the logical types in `names` from a schema."""
+    """Remove the logical types in `names` from a schema, and decimals that do not fit their type: Avro's specification
+    demands to ignore these, such as scale 127 of a NUMBER of Oracle, but fastavro refuses them."""
     if isinstance(schema, list):
         return [_without_logical(member, names) for member in schema]
     if isinstance(schema, dict):
         return {
             key: _without_logical(value, names) if key in ("type", "items", "values", "fields") else value
             for key, value in schema.items()
-            if not (key == "logicalType" and value in names)
+            if not (key == "logicalType" and (value in names or (value == "decimal" and not _is_decimal(schema))))
         }
     return schema
+
+
+def _is_decimal(schema: Mapping[str, Schema]) -> bool:
+    """Return whether precision and scale are those of a decimal in this type."""
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
+        return False
+    size = schema.get("size") if schema.get("type") == "fixed" else None
+    return type(size) is not int or precision <= math.floor(math.log10(2) * (8 * size - 1))
 
 
 def decode_exactly(data: bytes, start: int, writer: Schema, reader: Schema) -> object:

@@ -442,7 +442,7 @@ def _timestamp_units(text: str, digits: int, *, has_zone: bool) -> int:
 
 
 def _decimal(schema: Mapping[str, Schema], size: int | None) -> Writer:
-    scale, precision = int(schema.get("scale") or 0), int(schema["precision"])
+    scale, precision = int(schema.get("scale", 0)), int(schema["precision"])
 
     def write(value: object, out: bytearray) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):

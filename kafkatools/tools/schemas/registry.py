@@ -101,7 +101,12 @@ class SchemaRegistry:
         referenced schema is missing."""
         query = f"?format={form}" if form else ""
         reply = self.get(f"/schemas/ids/{schema_id}{query}")
-        return None if reply is None else self.schema_of(reply, query)
+        if reply is None:
+            return None
+        registered = self.schema_of(reply, query)
+        if form and any(";" in reference.text for _, reference in registered.references):
+            return self.by_id(schema_id)  # some registries serialize no schema that is requested by its version
+        return registered
 
     def newest_id(self, subject: str) -> int | None:
         """Fetch the ID of the newest schema of a subject; None if the subject is unknown. Raises RegistryFailed."""
@@ -117,7 +122,10 @@ class SchemaRegistry:
             named = [(str(one["name"]), str(one["subject"]), one["version"]) for one in reply.get("references") or ()]
         references = []
         for name, subject, version in named:
-            referenced = self.get(subject_path(subject, "versions", version) + query)
+            path = subject_path(subject, "versions", version)
+            referenced = self.get(path + query)
+            if referenced is None:  # records may still need a version that is deleted, but not permanently
+                referenced = self.get(f"{path}?deleted=true{query.replace('?', '&')}")
             if referenced is None:
                 missing = f"version {version} of {subject}"
                 raise SchemaError(f"{self.url}: a schema references {missing}, which the registry does not have")

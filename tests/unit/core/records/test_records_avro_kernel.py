@@ -187,6 +187,14 @@ def test_references_and_types_of_other_schemas(kernel: Any) -> None:
     assert texts(kernel, program_of(both, *references), [b"\0\0"]) == [b'{"l":{"e":"X"},"r":{"e":"X"}}']
 
 
+def test_defaults_and_decimals_that_do_not_fit_do_not_matter(kernel: Any) -> None:
+    number = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 127}
+    fields = [{"name": "n", "type": number}, {"name": "i", "type": "int", "default": "0"}]
+    assert texts(kernel, program_of({"type": "record", "name": "R", "fields": fields}), [b"\2\x80\4"]) == [
+        b'{"n":{"b64":"gA=="},"i":2}'
+    ]
+
+
 TREE = {"type": "record", "name": "T", "fields": [{"name": "next", "type": ["null", "T"]}]}
 
 

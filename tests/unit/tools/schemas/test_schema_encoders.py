@@ -92,6 +92,7 @@ def test_defaults_have_the_form_of_the_specification() -> None:
         ({"type": "map", "values": "bytes"}, {"k": "\u00fe"}, "02026b02fe00"),
         ({"type": "long", "logicalType": "timestamp-millis"}, 1, "02"),
         ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "02"),
+        ({"type": "float"}, 0, "00000000"),
     ]
     for kind, default, encoded in fields:
         schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": kind, "default": default}]}
@@ -104,6 +105,8 @@ def test_defaults_have_the_form_of_the_specification() -> None:
         ("bytes", "\u0100", "expected a string with a character from U+0000 to U+00FF for each byte, not a string"),
         ({"type": "fixed", "name": "F", "size": 2}, "a", "expected 2 bytes, not 1"),
         ({"type": "record", "name": "I", "fields": [{"name": "n", "type": "int"}]}, {}, 'the field "n" is missing'),
+        ("long", "0", "expected a long, not a string"),
+        ("string", None, "expected a string, not null"),
     ],
 )
 def test_a_default_that_does_not_fit_is_named(kind: Any, default: Any, error: str) -> None:
@@ -262,6 +265,9 @@ def test_text_that_is_not_an_object_is_refused(text: bytes) -> None:
     ("schema", "text", "encoded"),
     [
         ({"type": "bytes", "logicalType": "decimal"}, b'"ab"', b"\4ab"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 127}, b'"ab"', b"\4ab"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": "9", "scale": 2}, b'"ab"', b"\4ab"),
+        ({"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 5}, b'"ab"', b"ab"),
         ({"type": "fixed", "name": "F", "size": 2, "logicalType": "duration"}, b'"ab"', b"ab"),
         ({"type": "int", "logicalType": "time-micros"}, b"3", b"\6"),
         ({"type": "int", "logicalType": "timestamp-millis"}, b"3", b"\6"),
