@@ -32,9 +32,8 @@ def handle_describe_user_scram_credentials(node: ChangeContext, request: Request
 
 
 def handle_alter_user_scram_credentials(node: ChangeContext, request: Request) -> Response:
-    """Answer AlterUserScramCredentials: set and delete SCRAM credentials, one result per user. Credentials are only
-    stored: there is no SASL listener yet. When the whole request fails, as without ALTER on the cluster, every user has
-    the error."""
+    """Answer AlterUserScramCredentials: set and delete SCRAM credentials, one result per user. When the whole request
+    fails, as without ALTER on the cluster, every user has the error."""
     entity = request.decode()
     deletions = [(deletion.name, int(deletion.mechanism)) for deletion in entity.deletions]
     upsertions = [

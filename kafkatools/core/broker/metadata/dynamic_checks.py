@@ -158,7 +158,8 @@ def check_together(config: Config, settings: BrokerSettings) -> None:
         raise ConfigError("/ by zero")  # what Kafka divides before it checks
     if threads and config.log_cleaner_dedupe_buffer_size // threads <= _MIB:
         raise ConfigError("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
-    _check_cordoned(config)
+    if settings.node_id == settings.static["broker.id"]:  # another broker has its own directories
+        _check_cordoned(config)
     for kind in ("consumer", "share", "streams"):
         name, highest = f"group.{kind}.assignment.interval.ms", f"group.{kind}.max.assignment.interval.ms"
         lowest = f"group.{kind}.min.assignment.interval.ms"

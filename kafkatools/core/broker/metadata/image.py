@@ -309,6 +309,7 @@ class MetadataImage:
             for partition in topic.partitions.values():
                 if partition.eligible_leader_replicas or partition.last_known_elr:
                     partition.eligible_leader_replicas = partition.last_known_elr = ()
+                    partition.partition_epoch += 1  # without it, leaders and controllers of Apache Kafka disagree
                     self.delta.changed_topics[topic.topic_id] = topic
 
     def _set_config(self, record: Entity) -> None:

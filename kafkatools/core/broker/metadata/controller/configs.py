@@ -95,8 +95,8 @@ def alter_configs(
     nulls = [change.name for change in changes if change.operation != DELETE and change.value is None]
     _check_request(image, settings, resource, [change.name for change in changes], nulls)
     current = image.configs.get(resource, {})
-    kind = resource[0]
-    changed = {change.name: _changed(kind, current.get(change.name), change, settings) for change in changes}
+    kind, own = resource[0], _settings_of(image, settings, resource)
+    changed = {change.name: _changed(kind, current.get(change.name), change, own) for change in changes}
     return _records(image, settings, resource, changed)
 
 
@@ -137,11 +137,21 @@ def _check_resource(image: MetadataImage, settings: BrokerSettings, resource: Re
 
 
 def _check_broker_id(image: MetadataImage, node_id: int, broker_id: int) -> None:
-    """Check that the broker is this one in a cluster of one (ConfigAdminManager), or a registered one of several."""
-    if len(image.brokers) <= 1 and broker_id != node_id:
+    """Check that a broker or controller with this id is registered; in a cluster of one it is this node
+    (ConfigAdminManager)."""
+    if broker_id in image.brokers or broker_id in image.controllers or broker_id == node_id:
+        return
+    if image.brokers.keys() <= {node_id}:
         raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {broker_id}")
-    if len(image.brokers) > 1 and broker_id not in image.brokers:
-        raise BrokerIdNotRegistered(f"No broker with id {broker_id} found.")
+    raise BrokerIdNotRegistered(f"No node with id {broker_id} found.")
+
+
+def _settings_of(image: MetadataImage, settings: BrokerSettings, resource: Resource) -> BrokerSettings:
+    """Return the settings of another broker for a change of its own ones: those of this node's properties file with the
+    dynamic ones of that broker."""
+    kind, name = resource
+    is_other = kind == BROKER_RESOURCE and name and int(name) != settings.node_id
+    return BrokerSettings(settings.static, image, int(name)) if is_other else settings
 
 
 def is_integer(text: str) -> bool:
@@ -195,7 +205,7 @@ def _records(
     elif kind == CLIENT_METRICS_RESOURCE:
         _validate_client_metrics(remaining)
     else:
-        check_broker_configs(remaining, settings, is_default=not name)
+        check_broker_configs(remaining, _settings_of(image, settings, resource), is_default=not name)
         if name == str(settings.node_id) and any(base_name(key) for key in changes):
             _check_listeners(remaining, settings)
         check_min_isr(changes, name, image.features)

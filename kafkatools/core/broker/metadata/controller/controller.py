@@ -41,7 +41,7 @@ from kafkatools.core.broker.server.channels import RecordWriter
 from kafkatools.core.clock import Clock
 from kafkatools.core.config import Config
 from kafkatools.core.errors import BrokerIdNotRegistered, InvalidRequest, KafkaError, NotController, UnsupportedVersion
-from kafkatools.core.protocol.entities import Fields
+from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.schemas.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -218,18 +218,12 @@ class Controller(ClientChanges):
         broker_id = entity.broker_id
         registrations.check_broker_epoch(self._image, broker_id, entity.broker_epoch)
         self.heartbeats.note_contact(broker_id, entity.broker_epoch, now_ms)
+        self._note_directories(entity)
         request = HeartbeatRequest(entity.current_metadata_offset, entity.want_fence, entity.want_shut_down)
         has_leaderships = request.want_shut_down and self.replica_control.has_leaderships(broker_id)
         current, following = self.heartbeats.next_state(broker_id, request, has_leaderships=has_leaderships)
-        records = [] if current is following else self._state_change(broker_id, following)
-        level = self._image.features.get(METADATA_VERSION, 0)
-        if level >= DIRECTORIES_SINCE:
-            offline = getattr(entity, "offline_log_dirs", ())
-            records += self.replica_control.take_directories_offline(broker_id, offline) if offline else []
-        if level >= registrations.CORDONED_SINCE:
-            cordoned = getattr(entity, "cordoned_log_dirs", None)
-            records += self.replica_control.cordon_directories(broker_id, cordoned)
-        self._commit(records)
+        if current is not following:
+            self._commit(self._state_change(broker_id, following))
         self.heartbeats.touch(broker_id, request.metadata_offset, is_fenced=following.is_fenced)
         if following is BrokerControlState.CONTROLLED_SHUTDOWN:
             self.heartbeats.note_controlled_shutdown(broker_id, writer.end_offset - 1)
@@ -239,6 +233,16 @@ class Controller(ClientChanges):
             "is_fenced": following.is_fenced,
             "should_shut_down": following is BrokerControlState.SHUTDOWN_NOW,
         }
+
+    def _note_directories(self, entity: Entity) -> None:
+        """Write the offline and cordoned directories of a heartbeat. They come before the broker's new state, or an
+        unfenced broker would become the leader of partitions in a directory that has failed, and stay it."""
+        broker_id, level = entity.broker_id, self._image.features.get(METADATA_VERSION, 0)
+        if level >= DIRECTORIES_SINCE and (offline := getattr(entity, "offline_log_dirs", ())):
+            self._commit(self.replica_control.take_directories_offline(broker_id, offline))
+        if level >= registrations.CORDONED_SINCE:
+            cordoned = getattr(entity, "cordoned_log_dirs", None)
+            self._commit(self.replica_control.cordon_directories(broker_id, cordoned))
 
     def _state_change(self, broker_id: int, following: BrokerControlState) -> list[Any]:
         if following is BrokerControlState.UNFENCED:

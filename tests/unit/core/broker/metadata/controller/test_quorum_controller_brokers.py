@@ -481,6 +481,21 @@ def test_a_replica_that_is_put_into_a_failed_directory_leaves_the_isr() -> None:
     assert (cluster.partition("a").leader, cluster.partition("a").isr) == (2, (2,))
 
 
+@pytest.mark.parametrize("elr", [True, False])
+def test_a_broker_does_not_lead_from_a_directory_that_failed_before_it_was_unfenced(elr: bool) -> None:
+    cluster = Cluster([2], elr=elr)
+    _, second = _two_directories(cluster)
+    cluster.create("a", [1, 2])
+    _assign(cluster, 1, second, cluster.image.topics["a"].topic_id, 0)
+    cluster.alter_isr("a", [1])
+    cluster.kill(1)
+    assert cluster.partition("a").leader == -1
+    cluster.register(1, 2, log_dirs=cluster.image.brokers[1].log_dirs)
+    cluster.heartbeat(1, offline_log_dirs=[second])
+    assert not cluster.image.brokers[1].is_fenced
+    assert cluster.partition("a").leader == -1
+
+
 def test_a_broker_whose_directories_are_all_cordoned_gets_no_new_replicas() -> None:
     cluster = Cluster([1, 2])
     cluster.heartbeat(1, cordoned_log_dirs=[directory(1)])

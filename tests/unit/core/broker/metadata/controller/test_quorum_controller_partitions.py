@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from support.quorum_controller import Cluster, directory
+from support.quorum_controller import Cluster, directory, incarnation, request
 
 from kafkatools.core.broker.metadata.controller.configs import ConfigChange
 from kafkatools.core.broker.metadata.controller.features import FeatureUpdate
@@ -22,6 +22,7 @@ from kafkatools.core.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
+    InvalidRequest,
     InvalidUpdateVersion,
     KafkaError,
     NoReassignmentInProgress,
@@ -31,7 +32,7 @@ from kafkatools.core.errors import (
 )
 
 PREFERRED, UNCLEAN = 0, 1
-SET, DELETE = 0, 1
+SET, DELETE, APPEND = 0, 1, 2
 
 
 def _elect(cluster: Cluster, election_type: int, name: str = "a", index: int = 0) -> KafkaError | None:
@@ -154,10 +155,11 @@ def test_changing_min_insync_replicas_clears_who_was_eligible_under_the_old_valu
     cluster.create("a", [1, 2], min_insync_replicas="2")
     cluster.kill(2)
     assert cluster.partition("a").elr == (2,)
-    offset = cluster.log.end_offset
+    offset, epoch = cluster.log.end_offset, cluster.partition("a").partition_epoch
     cluster.controller.alter_configs((2, "a"), [ConfigChange("min.insync.replicas", SET, "1")], validate_only=False)
     assert cluster.log.names(offset) == ["ConfigRecord", "ClearElrRecord"]
     assert cluster.partition("a").elr == ()
+    assert cluster.partition("a").partition_epoch == epoch + 1  # as Apache Kafka's, whose leaders name this epoch
 
 
 # -- elections on request ------------------------------------------------------------------------------------------
@@ -591,8 +593,33 @@ def test_settings_are_of_brokers_that_are_registered() -> None:
     change = [ConfigChange("background.threads", SET, "12")]
     cluster.controller.alter_configs((4, "2"), change, validate_only=False)
     assert cluster.image.configs[4, "2"] == {"background.threads": "12"}
-    with pytest.raises(BrokerIdNotRegistered, match="^No broker with id 9 found.$"):
+    with pytest.raises(BrokerIdNotRegistered, match="^No node with id 9 found.$"):
         cluster.controller.alter_configs((4, "9"), change, validate_only=False)
+
+
+def test_settings_of_the_only_broker_are_changed_by_a_controller_on_another_node() -> None:
+    cluster = Cluster([2])
+    registration = {"controller_id": 3, "incarnation_id": incarnation(3), "listeners": [], "features": []}
+    cluster.controller.register_controller(request(70, {**registration, "zk_migration_ready": False}))
+    change = [ConfigChange("background.threads", SET, "12")]
+    for node_id in ("2", "3"):
+        cluster.controller.alter_configs((4, node_id), change, validate_only=False)
+        assert cluster.image.configs[4, node_id] == {"background.threads": "12"}
+
+
+def test_settings_of_a_broker_are_compared_with_its_own_and_not_with_those_of_the_controller() -> None:
+    cluster = Cluster([1, 2], {"log.dirs": "/one"})
+
+    def alter(name: str, value: str, operation: int = SET, broker: str = "2") -> str | None:
+        cluster.controller.alter_configs((4, broker), [ConfigChange(name, operation, value)], validate_only=False)
+        return cluster.image.configs[4, broker].get(name)
+
+    assert alter("num.io.threads", "16") == "16"
+    assert alter("num.io.threads", "32") == "32"  # twice the broker's 16, and four times the controller's 8
+    assert alter("cordoned.log.dirs", "/one", broker="1") == "/one"
+    assert alter("cordoned.log.dirs", "/two", APPEND) == "/two"
+    with pytest.raises(InvalidRequest, match="Missing entries : /two"):
+        alter("cordoned.log.dirs", "/two", broker="1")
 
 
 def test_a_level_that_a_broker_does_not_support_is_refused() -> None:
