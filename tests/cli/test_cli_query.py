@@ -112,6 +112,25 @@ def test_a_plain_name_is_a_topic_and_may_be_read_twice(broker: str) -> None:
     assert query(text, "--bootstrap-server", broker) == [{"n": 1}]
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("WITH orders AS (SELECT * FROM orders WHERE offset < 2) SELECT count(*) AS n FROM orders", ["orders"]),
+        ("WITH a AS (SELECT * FROM orders), orders AS (SELECT 5) SELECT count(*) AS n FROM a WHERE offset < 2",
+         ["orders"]),
+        ("WITH t AS (SELECT 3), u AS MATERIALIZED (SELECT * FROM T UNION ALL SELECT 4) SELECT * FROM U", []),
+        ("WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM N WHERE i < 6) SELECT max(i) AS n FROM n", []),
+        ("SELECT (WITH x AS (SELECT 1) SELECT * FROM x), count(*) FROM x", ["x"]),
+    ],
+)  # fmt: skip
+def test_a_name_of_a_with_clause_is_a_topic_where_the_clause_does_not_hold(
+    broker: str, text: str, names: list[str]
+) -> None:
+    assert [table.name for table in queries.check(text).records] == names
+    if "orders" in names:
+        assert query(text, "--bootstrap-server", broker) == [{"n": 6}]
+
+
 def test_bytes_and_metadata_are_there_when_named(broker: str) -> None:
     (row,) = query(
         "SELECT *, value_bytes, octet_length(key_bytes) AS size, timestampType, producerEpoch FROM orders "
@@ -267,6 +286,7 @@ def test_a_file_of_another_kind_is_not_taken_for_a_topic(tmp_path: pathlib.Path)
         ("SELECT * FROM '/var/log'", "/var/log is neither a Parquet nor a CSV file; for a Kafka log use 'log:"),
         ("SELECT * FROM 'delta:x'", "delta:x cannot be queried; use topic:NAME, log:PATH, parquet:PATH or csv:PATH"),
         ("SELECT * FROM 'kafka:x'", "kafka: is not a kind of source"),
+        ("SELECT * FROM x, X", "X and x differ only in case, which SQL ignores: write one as 'topic:NAME'"),
         ("SELECT * FROM 'topic:a,b'", "topic:a,b must name exactly one topic"),
         ("", "The query is missing"),
     ],

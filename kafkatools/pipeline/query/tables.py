@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kafkatools.pipeline.errors import PipelineError
 from kafkatools.pipeline.sources import schema
 from kafkatools.pipeline.uris import LOG, TOPIC, Uri, parse_source
-from kafkatools.tools.search.sql import quote_name, quote_text
+from kafkatools.tools.search.sql import SqlError, quote_name, quote_text
 
 PARQUET, CSV = "parquet", "csv"
 _READERS = {PARQUET: "read_parquet", CSV: "read_csv"}
@@ -67,20 +67,28 @@ class FileTable:
 
 def table_names(statement: object) -> list[str]:
     """Return the sorted names of the tables that a statement reads, from DuckDB's JSON form of its syntax tree, without
-    those that a WITH clause defines and those of a schema, such as information_schema."""
-    names: set[str] = set()
-    own: set[str] = set()
-    waiting = [statement]
+    those of a schema, such as information_schema. A name that a WITH clause defines is no table where the clause holds:
+    in later definitions, in the query, and in a recursive definition itself. Raises SqlError for two names that differ
+    only in case."""
+    names: dict[str, str] = {}
+    waiting: list[tuple[object, frozenset[str]]] = [(statement, frozenset())]
     while waiting:
-        node = waiting.pop()
+        node, own = waiting.pop()
         if isinstance(node, list):
-            waiting += node
+            waiting += ((item, own) for item in node)
         elif isinstance(node, dict):
             if node.get("type") == "BASE_TABLE" and not node.get("schema_name") and not node.get("catalog_name"):
-                names.add(str(node["table_name"]))
-            own.update(str(entry["key"]) for entry in (node.get("cte_map") or {}).get("map") or ())
-            waiting += node.values()
-    return sorted(names - own)
+                name = str(node["table_name"])
+                if name.lower() not in own and names.setdefault(name.lower(), name) != name:
+                    both = " and ".join(sorted((names[name.lower()], name)))
+                    raise SqlError(f"{both} differ only in case, which SQL ignores: write one as 'topic:NAME'")
+            if "cte_name" in node:
+                own |= {str(node["cte_name"]).lower()}
+            for entry in (node.get("cte_map") or {}).get("map") or ():
+                waiting.append((entry["value"], own))
+                own |= {str(entry["key"]).lower()}
+            waiting += ((value, own) for key, value in node.items() if key != "cte_map")
+    return sorted(names.values())
 
 
 def resolve(name: str, words: frozenset[str], *, only_topics: bool = False) -> RecordTable | FileTable:
