@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kafkatools.core.errors import ConfigError, KafkaError
+from kafkatools.core.java.patterns import java_pattern, java_split
 from kafkatools.core.records import kernel
 from kafkatools.core.records.columns import RowColumns
 
@@ -44,7 +45,7 @@ class LineFormat(NamedTuple):
     key_separator: bytes = b"\t"
     parse_headers: bool = False
     headers_delimiter: bytes = b"\t"
-    headers_separator: bytes = b","
+    headers_separator: re.Pattern[str] = re.compile(",")
     headers_key_separator: bytes = b":"
     null_marker: bytes | None = None
     ignore_error: bool = False
@@ -74,13 +75,12 @@ class LineFormat(NamedTuple):
             if not text and name != "null.marker":
                 raise ConfigError(f"{name} may not be empty")
         cells = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
-        _ensure_expression("headers.separator", cells["headers.separator"])
         return cls(
             flags["parse.key"],
             cells["key.separator"],
             flags["parse.headers"],
             cells["headers.delimiter"],
-            cells["headers.separator"],
+            _expression("headers.separator", texts["headers.separator"]),
             cells["headers.key.separator"],
             cells.get("null.marker"),
             flags["ignore.error"],
@@ -94,11 +94,11 @@ def _flag(name: str, properties: Mapping[str, str]) -> bool:
     return text == "true"
 
 
-def _ensure_expression(name: str, text: bytes) -> None:
+def _expression(name: str, text: str) -> re.Pattern[str]:
     try:
-        re.compile(text)
+        return java_pattern(text)
     except (re.error, OverflowError) as error:
-        raise ConfigError(f"{name} is not a regular expression: '{_text(text)}': {error}") from None
+        raise ConfigError(f"{name} is not a regular expression: '{text}': {error}") from None
 
 
 PLAIN_LINES = LineFormat()
@@ -294,15 +294,13 @@ def _split_headers(line_format: LineFormat, cell: bytes, number: int) -> Iterato
     """Yield the name and value of each header; headers.separator is a regular expression, as in Kafka. Raises
     MalformedLine for a name equal to the null marker and for a pair without separator. With ignore_error such a pair is
     a name with a null value."""
-    pairs = re.split(line_format.headers_separator, cell)
-    while len(pairs) > 1 and not pairs[-1]:
-        pairs.pop()
-    for pair in pairs:
+    for text in java_split(line_format.headers_separator, _text(cell)):
+        pair = text.encode("utf-8", "surrogateescape")
         name, separator, value = pair.partition(line_format.headers_key_separator)
         if not separator:
             if not line_format.ignore_error:
-                raise MalformedLine(f"No header key separator found in pair '{_text(pair)}' on line number {number}")
-            yield _text(pair), None
+                raise MalformedLine(f"No header key separator found in pair '{text}' on line number {number}")
+            yield text, None
             continue
         if name == line_format.null_marker:
             raise MalformedLine(

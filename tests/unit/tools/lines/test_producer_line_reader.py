@@ -152,6 +152,17 @@ def test_headers_may_have_separators_of_their_own() -> None:
     assert found == [(b"k1", b"v1", (("h1", b"a"), ("h2", b"b")))]
 
 
+@pytest.mark.parametrize("separator", ["(,|;)", r"\Q,\E|;", "[,;]"])
+def test_the_separator_of_headers_is_a_regular_expression_of_java(separator: str) -> None:
+    found = records(b"h1:a;h2:b,h3:\xff,,\tv1\n,\tv2\n", parse_headers="true", headers_separator=separator)
+    assert found == [(None, b"v1", (("h1", b"a"), ("h2", b"b"), ("h3", b"\xff"))), (None, b"v2", ())]
+
+
+def test_an_empty_match_splits_headers_between_all_characters() -> None:
+    with pytest.raises(MalformedLine, match="^No header key separator found in pair 'h' on line number 1$"):
+        records(b"h1:a|h2:b\tv1\n", parse_headers="true", headers_separator="|")
+
+
 def test_the_null_marker_in_headers() -> None:
     found = records(b"NULL\tk\tv\nh1:NULL,h2:x\tk\tv\n", parse_headers="true", parse_key="true", null_marker="NULL")
     assert found == [(b"k", b"v", ()), (b"k", b"v", (("h1", None), ("h2", b"x")))]
