@@ -21,6 +21,7 @@ from kafkatools.options import (
     Option,
     client_values,
     command_config,
+    java_double,
     java_int,
     java_long,
     note_deprecated,
@@ -39,17 +40,8 @@ if TYPE_CHECKING:
 _PROGRAM = "kafka-producer-perf-test"
 _TRANSACTION_MS = 3000
 _PAYLOADS = ("record-size", "payload-file", "payload-monotonic")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _TOGETHER = "--{option} and --{other} cannot be specified together."
 _RENAMED_OPTIONS = (("producer-props", "command-property"), ("producer.config", "command-config"))
-
-
-def java_double(text: str) -> float:
-    """Parse a decimal number, optionally with an exponent, as Java's Double.valueOf does. Raises ValueError for other
-    text, also for NaN and Infinity."""
-    if not _NUMBER.fullmatch(text):
-        raise ValueError(text)
-    return float(text)
 
 
 class _OnePayload(NamedTuple):

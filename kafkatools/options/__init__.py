@@ -3,6 +3,7 @@
 Commands import this module before they can print --help, so it must import little.
 """
 
+from kafkatools.java_numbers import java_double as java_double
 from kafkatools.java_numbers import java_int as java_int
 from kafkatools.java_numbers import java_long as java_long
 from kafkatools.java_numbers import java_short as java_short

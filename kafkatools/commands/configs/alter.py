@@ -25,7 +25,7 @@ from kafkatools.core.errors import InvalidConfig, ResourceNotFound
 from kafkatools.core.java.hash_order import hash_order
 from kafkatools.core.secrets import HIDDEN, remember
 from kafkatools.exit_status import CommandError, ExitStatus, UsageError
-from kafkatools.options import Args
+from kafkatools.options import Args, java_double
 from kafkatools.options.hints import did_you_mean_name, topic_config_hint
 from kafkatools.options.properties import read_properties
 from kafkatools.options.quantities import plain_settings
@@ -44,7 +44,6 @@ _MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 USER_QUOTAS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 IP_QUOTAS = ("connection_creation_rate",)
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?", re.ASCII)
 
 
 def alter(console: Console, args: Args, admin: AdminClient, entities: Entities) -> ExitStatus:
@@ -142,9 +141,10 @@ def _quotas(
 
 
 def _quota(key: str, text: str) -> float:
-    if not _NUMBER.fullmatch(text.strip()):
-        raise UsageError(f"Cannot parse quota configuration value for {key}: {text}")
-    return float(text.strip().rstrip("dDfF"))
+    try:
+        return java_double(text.strip())
+    except ValueError:
+        raise UsageError(f"Cannot parse quota configuration value for {key}: {text}") from None
 
 
 def _alter_scram(

@@ -100,6 +100,8 @@ def _setting(name: str, kind: str, default: str, *words: str, doc: str) -> Setti
     )
     if default in ("null", "required"):
         return setting._replace(default=REQUIRED) if default == "required" else setting
+    if kind in ("short", "int", "long"):
+        return setting._replace(default=_number(default))
     return setting._replace(default=setting.parse("" if default == '""' else default))
 
 

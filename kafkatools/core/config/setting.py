@@ -4,11 +4,14 @@ The messages follow Kafka's ConfigDef, because scripts and runbooks quote them. 
 A list is a tuple of strings. A password hides itself in `repr` and `str`.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kafkatools.core.errors import ConfigError
 from kafkatools.core.java.text import java_double
+from kafkatools.java_numbers import java_double as parse_double
+from kafkatools.java_numbers import java_int, java_long, java_short
 
 BOOLEAN = "BOOLEAN"
 SHORT = "SHORT"
@@ -22,7 +25,7 @@ PASSWORD = "PASSWORD"
 
 HIDDEN = "[hidden]"
 
-_INTEGER_BITS = {SHORT: 16, INT: 32, LONG: 64}
+_INTEGERS = {SHORT: java_short, INT: java_int, LONG: java_long}
 
 
 class Required:
@@ -146,20 +149,19 @@ def _parse_integer(setting: Setting, raw: object) -> Value:
     if raw is None or isinstance(raw, bool):
         return _null_or_error(setting, raw, problem)
     try:
-        value = raw if isinstance(raw, int) else int(str(raw).strip())
+        return _INTEGERS[setting.type](str(raw).strip())
     except ValueError:
         raise invalid(setting.name, raw, problem) from None
-    limit = 1 << (_INTEGER_BITS[setting.type] - 1)
-    if not -limit <= value < limit:
-        raise invalid(setting.name, raw, problem)
-    return value
 
 
 def _parse_double(setting: Setting, raw: object) -> Value:
     if isinstance(raw, bool):
         raise invalid(setting.name, raw, "Not a number of type DOUBLE")
+    if isinstance(raw, (int, float)):
+        return float(raw)
+    text = str(raw).strip()
     try:
-        return float(raw) if isinstance(raw, (int, float)) else float(str(raw).strip())
+        return math.inf if text == "Infinity" else parse_double(text)
     except ValueError:
         raise invalid(setting.name, raw, "Not a number of type DOUBLE") from None
 

@@ -93,6 +93,8 @@ def test_values_are_read_from_text() -> None:
         ("TOPIC", "cleanup.policy", "delete,delete", "values must not be duplicated"),
         ("TOPIC", "min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
         ("TOPIC", "compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
+        ("TOPIC", "min.cleanable.dirty.ratio", "0_1.5", "Not a number of type DOUBLE"),
+        ("TOPIC", "retention.ms", "1_000", "Not a number of type LONG"),
         ("TOPIC", "retention.ms", None, "Not a number of type LONG"),
         ("TOPIC", "leader.replication.throttled.replicas", "1-2", "must be the literal"),
     ],
@@ -101,6 +103,12 @@ def test_bad_value_is_an_error_that_names_the_setting(label: str, name: str, raw
     with pytest.raises(ConfigError, match=message) as raised:
         Config(table(label), {name: raw})
     assert name in str(raised.value)
+
+
+@pytest.mark.parametrize(("text", "value"), [("0.2f", 0.2), (" 2e-1D ", 0.2), ("1", 1.0)])
+def test_fractions_are_read_as_java_reads_them(text: str, value: float) -> None:
+    assert Config(table("TOPIC"), {"min.cleanable.dirty.ratio": text}).min_cleanable_dirty_ratio == value
+    assert Config(table("BROKER"), {"log.cleaner.io.max.bytes.per.second": "Infinity"})
 
 
 @pytest.mark.parametrize("value", ["*", "", "0:1,1:2"])
