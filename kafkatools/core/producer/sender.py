@@ -264,7 +264,7 @@ class Sender:
             else:
                 not_ready_ms = min(not_ready_ms, self.client.poll_delay_ms(node, now_ms))
         drained = accumulator.drain(cluster, nodes, self.settings.max_request_size, now_ms) if nodes else {}
-        has_failed = self._note_inflight(drained)
+        has_failed = self._take_drained(drained)
         has_failed |= self._expire_batches(now_ms)
         if not drained:
             if has_failed:
@@ -276,7 +276,7 @@ class Sender:
             self._queue_requests(drained, outgoing, now_ms)
             nodes = {node for node in drained if outgoing[node].room > 0 and self.client.ready(node, now_ms)}
             drained = accumulator.drain_full(cluster, nodes, self.settings.max_request_size, now_ms) if nodes else {}
-            self._note_inflight(drained)
+            self._take_drained(drained)
             if not drained:
                 break
         self._queue_requests(drained, outgoing, now_ms)
@@ -307,7 +307,7 @@ class Sender:
         elif queued:
             self.client.send(queued[0], now_ms)
 
-    def _note_inflight(self, drained: dict[int, list[ProducerBatch]]) -> bool:
+    def _take_drained(self, drained: dict[int, list[ProducerBatch]]) -> bool:
         """Track the drained batches, and fail those that could not be encoded; return whether there were any."""
         unencodable, self.accumulator.unencodable = self.accumulator.unencodable, []
         for batch, cause in unencodable:
@@ -496,9 +496,13 @@ class Sender:
             batch.topic_partition,
             self.settings.retries - batch.attempts,
         )
+        try:
+            self.accumulator.split_and_reenqueue(batch)
+        except Exception as error:  # noqa: BLE001 - such as a MemoryError of the codec; it fails the batch's records
+            self._fail_batch(batch, BatchError(_unencodable(batch, error)), adjust_sequences=True)
+            return
         if self.transactions is not None:
             self.transactions.remove_inflight_batch(batch)
-        self.accumulator.split_and_reenqueue(batch)
         self.accumulator.deallocate(batch)
         self.metrics.split(now_ms)
 
@@ -512,10 +516,7 @@ class Sender:
         return self.transactions.can_retry(outcome, batch)
 
     def _fail_unencodable(self, batch: ProducerBatch, cause: Exception) -> None:
-        error = KafkaError(
-            f"{batch.record_count} record(s) for {batch.topic_partition} could not be encoded: {cause!r}"
-        )
-        error.__cause__ = cause
+        error = _unencodable(batch, cause)
         self.metrics.failed(batch.topic_partition.topic, batch.record_count, self._clock.now_ms())
         if batch.complete_exceptionally(BatchError(error)):
             if self._transactional is not None:
@@ -529,6 +530,12 @@ class Sender:
         if batch.complete_exceptionally(error) and self.transactions is not None:
             self.transactions.handle_failed_batch(batch, error.error, adjust_sequences)
         self.accumulator.deallocate(batch)
+
+
+def _unencodable(batch: ProducerBatch, cause: Exception) -> KafkaError:
+    error = KafkaError(f"{batch.record_count} record(s) for {batch.topic_partition} could not be encoded: {cause!r}")
+    error.__cause__ = cause
+    return error
 
 
 def _figures(batch: ProducerBatch) -> SentBatch:

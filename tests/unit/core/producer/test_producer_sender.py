@@ -453,6 +453,30 @@ def test_a_batch_that_is_too_large_is_split_and_the_guilty_record_alone_fails() 
     assert bench.pool.available_bytes == 1 << 20
 
 
+def test_a_batch_that_cannot_be_split_fails_and_the_next_one_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(batch=16384).start()
+    futures = [bench.send(b"x" * 100), bench.send(b"y" * 100)]
+    bench.turn()
+
+    def make_builder(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.accumulator, "make_builder", make_builder)
+        bench.reply(bench.client.take(), TOO_LARGE)
+        bench.turn()
+    for future in futures:
+        with pytest.raises(KafkaError, match=r"^2 record\(s\) for t-0 could not be encoded: MemoryError"):
+            future.get(0)
+    assert bench.pool.available_bytes == 1 << 20
+    following = bench.send(b"after")
+    bench.turn()
+    bench.reply(bench.client.take(), 0, offset=0)
+    bench.turn()
+    assert following.get(0).offset == 0
+    assert bench.sender.is_idle
+
+
 def test_no_record_joins_a_part_of_a_split_batch_whose_sequence_is_set() -> None:
     bench = Bench(batch=16384).start()
     values: list[bytes | None] = [b"%d" % number * 60 for number in range(6)]
