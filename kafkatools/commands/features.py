@@ -162,7 +162,7 @@ def _feature_dependencies(console: Console, args: Args) -> ExitStatus:
     from kafkatools.tools.feature_levels import dependencies
 
     for text in args.feature:
-        console.show(*dependencies(*_name_and_level(text)))
+        console.show(*dependencies(*_name_and_level(text), "No feature:{name} with feature level {level}"))
     return ExitStatus.OK
 
 

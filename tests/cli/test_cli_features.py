@@ -102,5 +102,11 @@ def test_features_are_refused_as_by_apache_kafka(words: str, message: str) -> No
     assert (ran.status, ran.out, ran.err.splitlines()[0]) == (ExitStatus.USAGE, "", message)
 
 
+def test_dependencies_of_an_unknown_level_are_refused_as_by_apache_kafka() -> None:
+    ran = run_kt("features", "feature-dependencies", "--feature", "group.version=9")
+    assert (ran.status, ran.out) == (ExitStatus.FAILED, "")
+    assert ran.err == "No feature:group.version with feature level 9\n"
+
+
 def test_every_difference_is_documented() -> None:
     assert {difference.key for difference in DIFFERENCES.values()} <= transcripts.documented_keys()
