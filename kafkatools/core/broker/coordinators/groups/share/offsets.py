@@ -1,7 +1,8 @@
 """AlterShareGroupOffsets and DeleteShareGroupOffsets (KIP-932), for share groups without members.
 
-Source: GroupMetadataManager.completeAlterShareGroupOffsets, sharePartitionsEligibleForOffsetDeletion of Apache Kafka
-4.3. The new state of a share partition has a new epoch, which fences a leader with the old state.
+Source: GroupMetadataManager.alterShareGroupOffsets, sharePartitionsEligibleForOffsetDeletion of Apache Kafka 4.3. The
+new state of a share partition has the group's epoch, which rose when the last member left, so it fences a leader with
+the old state.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ class ShareOffsets:
             if (topic := self._groups.topics.by_name(name)) is not None
             for partition, offset in partitions.items()
         }
-        epoch = group.group_epoch + 1
+        epoch = group.group_epoch or 1
         persister = self._groups.persister()
         if persister is None:
             for key, offset in starts.items():
                 self._groups.states().initialize(key, epoch, offset)
-            self._note_begun(group, offsets, epoch)
+            self._note_begun(group, offsets)
             on_altered(None)
             return
-        on_initialized = _after(lambda: self._note_begun(self._empty(group_id), offsets, epoch), on_altered)
+        on_initialized = _after(lambda: self._note_begun(self._empty(group_id), offsets), on_altered)
         persister.initialize_all(starts, epoch, on_initialized)
 
     def _empty(self, group_id: str) -> ShareGroup:
@@ -63,17 +64,15 @@ class ShareOffsets:
             raise NonEmptyGroup()
         return group
 
-    def _note_begun(self, group: ShareGroup, offsets: Mapping[str, Mapping[int, int]], epoch: int) -> None:
+    def _note_begun(self, group: ShareGroup, offsets: Mapping[str, Mapping[int, int]]) -> None:
         states = group.states
         for name, partitions in offsets.items():
             topic = self._groups.topics.by_name(name)
             if topic is not None:
                 states = states.with_initialized(topic.topic_id, name, partitions)
-        changes: list[Change] = [
-            GroupEpochChange(epoch, group.metadata_hash),
-            TargetEpochChange(epoch, group.assignment_timestamp_ms),
-            StatePartitionsChange(states),
-        ]
+        changes: list[Change] = [StatePartitionsChange(states)]
+        if not group.group_epoch:
+            changes = [GroupEpochChange(1, group.metadata_hash), TargetEpochChange(1, 0), *changes]
         self._groups.write(group, changes)
         self._groups.group_emptied(group.group_id)
 

@@ -100,6 +100,24 @@ def test_members_get_partitions_once_their_states_are_initialized(shares: Shares
     assert (told["member_epoch"], partitions_of(told)) == (epoch + 1, [0, 1])
 
 
+def test_altered_offsets_leave_the_epochs_of_a_group(shares: Shares) -> None:
+    """As kafka-share-groups.sh --reset-offsets of Apache Kafka 4.3.1: a new group has the epochs 1 and 1."""
+
+    def alter() -> tuple[int, int]:
+        shares.harness.groups.share_offsets.alter("g", {"t": {0: 5, 1: 5}}, errors.append)
+        assert shares.persister.answer() == [0, 1]
+        return shares.group.group_epoch, shares.group.assignment_epoch
+
+    errors: list[KafkaError | None] = []
+    assert [alter(), alter()] == [(1, 1), (1, 1)]
+    shares.beat("a", 0, "t")
+    shares.beat("a", -1)
+    assert [alter(), alter()] == [(3, 2), (3, 2)]
+    shares.open()
+    assert (shares.group.group_epoch, shares.group.assignment_epoch) == (3, 2)
+    assert errors == [None] * 4
+
+
 def test_states_that_could_not_be_initialized_are_asked_for_again(shares: Shares) -> None:
     shares.beat("a", 0, "t")
     shares.persister.answer(RequestTimedOut())
