@@ -6,14 +6,15 @@ succeeds or is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
 from kafkatools.core.broker.server.timer import Timer, TimerTask
-from kafkatools.core.clock import Clock
+from kafkatools.core.clock import Clock, thread_time_ns
 from kafkatools.core.errors import KafkaError
 
 RETRY_MS = 500
+SLICE_NS = 5_000_000
 
 
 @dataclass(eq=False, repr=False)
@@ -46,6 +47,17 @@ class KeyedTimer:
         task = TimerTask(now_ms + max(delay_ms, 1), run)
         self._tasks[key] = task
         self.timer.add(task, now_ms)
+
+    def run_in_slices(self, key: Hashable, steps: Iterator[None], on_end: Callable[[], None] = lambda: None) -> None:
+        """Run steps for SLICE_NS now, schedule the rest behind the requests that arrived meanwhile, and call `on_end`
+        after the last one. Raises the KafkaError of
+        `on_end` in the first slice; in a later one `on_end` is called again, as in `schedule`."""
+        end_ns = thread_time_ns() + SLICE_NS
+        for _ in steps:
+            if thread_time_ns() > end_ns:
+                self.schedule(key, 0, lambda: self.run_in_slices(key, steps, on_end))
+                return
+        on_end()
 
     def cancel(self, key: Hashable) -> None:
         """Cancel the key's work, if any."""

@@ -14,10 +14,8 @@ from kafkatools.core.broker.coordinators.groups.any_group import AnyGroup
 from kafkatools.core.broker.coordinators.groups.keyed_timer import KeyedTimer
 from kafkatools.core.broker.coordinators.groups.offsets import Offsets, Place
 from kafkatools.core.broker.coordinators.groups.share.group import ShareGroup
-from kafkatools.core.clock import thread_time_ns
 from kafkatools.core.errors import KafkaError
 
-SLICE_NS = 5_000_000
 OFFSETS_IN_CHUNK = 1000
 
 
@@ -34,14 +32,7 @@ class OffsetExpiry:
     def start(self, retention_ms: int) -> None:
         """Delete the expired offsets of all groups but share groups, and empty groups without offsets. Work that takes
         longer than a turn goes on in the next ones. Reports failed writes."""
-        self._continue(self._chunks(retention_ms))
-
-    def _continue(self, chunks: Iterator[None]) -> None:
-        end_ns = thread_time_ns() + SLICE_NS
-        for _ in chunks:
-            if thread_time_ns() > end_ns:
-                self.timer.schedule("offset expiry", 0, lambda: self._continue(chunks))
-                return
+        self.timer.run_in_slices("offset expiry", self._chunks(retention_ms))
 
     def _chunks(self, retention_ms: int) -> Iterator[None]:
         for group_id in list(self.groups):  # not the groups: to free all deleted ones at the end would take long

@@ -23,12 +23,10 @@ from kafkatools.core.broker.coordinators.groups.modern.consumer_course import (
 )
 from kafkatools.core.broker.coordinators.groups.modern.consumer_group import ConsumerGroup
 from kafkatools.core.broker.coordinators.groups.modern.consumer_member import ConsumerMember
-from kafkatools.core.clock import thread_time_ns
 from kafkatools.core.errors import InvalidRegularExpression
 from kafkatools.core.java.re2_patterns import InvalidPattern, Matcher, compile_re2
 
 LEAST_REFRESH_INTERVAL_MS = 10_000
-SLICE_NS = 5_000_000
 MayDescribe = Callable[[str], bool]
 _NEVER = -(1 << 63)
 
@@ -103,23 +101,22 @@ class TopicRegexes:
         topics = self._course.topics
         names, version = list(filter(may_describe, topics.names())), topics.version
         matches: dict[str, set[str]] = {regex: set() for regex in regexes}
-        self._match(group_id, ((regex, name) for regex in matches for name in names), matches, version)
 
-    def _match(
-        self, group_id: str, candidates: Iterator[tuple[str, str]], matches: dict[str, set[str]], version: int
-    ) -> None:
-        """Match topic names for `SLICE_NS`, then schedule the rest behind the requests that arrived meanwhile."""
+        def match() -> Iterator[None]:
+            for regex, found in matches.items():
+                for name in names:
+                    if compiled(regex).fullmatch(name):
+                        found.add(name)
+                    yield
+
+        self._course.timer.run_in_slices(
+            ("regex", group_id), match(), lambda: self._note_matches(group_id, matches, version)
+        )
+
+    def _note_matches(self, group_id: str, matches: dict[str, set[str]], version: int) -> None:
         group = self._course.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
-        end_ns = thread_time_ns() + SLICE_NS
-        for regex, name in candidates:
-            if compiled(regex).fullmatch(name):
-                matches[regex].add(name)
-            if thread_time_ns() > end_ns:
-                key = ("regex", group_id)
-                self._course.timer.schedule(key, 0, lambda: self._match(group_id, candidates, matches, version))
-                return
         now_ms = self._course.clock.wall_ms()
         resolved = {regex: ResolvedRegex(frozenset(topics), version, now_ms) for regex, topics in matches.items()}
         self._write_resolved(group, resolved, now_ms)

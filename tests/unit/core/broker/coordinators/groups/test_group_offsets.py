@@ -12,7 +12,7 @@ from support import recorded_segments
 from support.file_batches import read_file_batches
 from support.last_values import last_values
 
-from kafkatools.core.broker.coordinators.groups import offset_expiry, offset_records
+from kafkatools.core.broker.coordinators.groups import keyed_timer, offset_records
 from kafkatools.core.broker.coordinators.groups.classic import group_records
 from kafkatools.core.broker.coordinators.groups.classic.rebalance import assignments_of
 from kafkatools.core.broker.coordinators.groups.loading import group_of
@@ -221,7 +221,7 @@ def test_more_offsets_than_a_batch_may_hold_are_deleted(
 
 
 def test_requests_are_handled_between_two_turns_of_expiry(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_expiry, "SLICE_NS", -1)
+    monkeypatch.setattr(keyed_timer, "SLICE_NS", -1)
     expired = CommittedOffset(1, commit_ms=harness.clock.wall_ms() - DAY_MS)
     harness.groups.commit("g", [(("basket", index), expired) for index in range(2500)])
     harness.groups.commit("deleted", [(PLACE, expired)])
