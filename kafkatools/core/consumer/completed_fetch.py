@@ -40,7 +40,7 @@ from kafkatools.core.records.layout import (
 )
 
 if TYPE_CHECKING:
-    from kafkatools.core.records.convert import AnyBatch
+    from kafkatools.core.records.batch import AnyBatch
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkatools.core.errors import CorruptRecord
 from kafkatools.core.records import kernel
@@ -229,7 +229,10 @@ class RecordBatch:
         return self.columns().records()
 
 
-def batch_at(buffer: Buffer, position: int) -> RecordBatch | LegacyBatch:
+AnyBatch: TypeAlias = "RecordBatch | LegacyBatch"
+
+
+def batch_at(buffer: Buffer, position: int) -> AnyBatch:
     """Return a view on the batch at a position: a LegacyBatch for magic byte 0 or 1, else a RecordBatch. Nothing is
     checked."""
     if buffer[position + MAGIC_OFFSET] in (0, 1):
@@ -239,7 +242,7 @@ def batch_at(buffer: Buffer, position: int) -> RecordBatch | LegacyBatch:
     return RecordBatch(buffer, position)
 
 
-def read_batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[RecordBatch | LegacyBatch]:
+def read_batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[AnyBatch]:
     """Yield views on the batches in network data, up to a partial batch (ByteBufferLogInputStream). Raises
     CorruptRecord for a size below the smallest overhead and for an unknown magic byte."""
     end = len(buffer) if end is None else min(end, len(buffer))

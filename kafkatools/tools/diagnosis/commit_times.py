@@ -13,7 +13,7 @@ from kafkatools.tools.timeline.group_records import Damage, GroupReader, GroupRe
 from kafkatools.tools.timeline.history import History
 
 if TYPE_CHECKING:
-    from kafkatools.core.records.convert import AnyBatch
+    from kafkatools.core.records.batch import AnyBatch
 
 TAIL_OFFSETS = 20_000
 """The number of offsets at the end of the log that are read: about 3 MB."""

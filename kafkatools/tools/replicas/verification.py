@@ -21,9 +21,8 @@ from kafkatools.core.net.requests import BrokerRequest
 from kafkatools.core.protocol.api_versions import NEVER, ApiKey
 from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.uuids import uuid_from_text
-from kafkatools.core.records.batch import read_batches
+from kafkatools.core.records.batch import AnyBatch, read_batches
 from kafkatools.core.records.columns import Record
-from kafkatools.core.records.convert import AnyBatch
 
 TopicPartition = tuple[str, int]
 

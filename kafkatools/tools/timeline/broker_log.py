@@ -27,7 +27,7 @@ from kafkatools.tools.timeline.group_records import TOPIC, Damage
 from kafkatools.tools.timeline.log_ends import Log, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkatools.core.records.convert import AnyBatch
+    from kafkatools.core.records.batch import AnyBatch
 
 _OLDEST_FETCH = 4
 _NEWEST_FETCH = 12

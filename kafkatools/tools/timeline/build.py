@@ -20,7 +20,7 @@ from kafkatools.tools.timeline.log_ends import Logs, with_log_ends
 from kafkatools.tools.timeline.stretches import joined, selected
 
 if TYPE_CHECKING:
-    from kafkatools.core.records.convert import AnyBatch
+    from kafkatools.core.records.batch import AnyBatch
 
 _MOST_SIMILAR = 3
 _MOST_TOPICS = 8

@@ -26,7 +26,7 @@ from kafkatools.tools.timeline import log_ends
 from kafkatools.tools.timeline.group_records import TOPIC, Damage, group_of_key, key_prefix, may_hold
 
 if TYPE_CHECKING:
-    from kafkatools.core.records.convert import AnyBatch
+    from kafkatools.core.records.batch import AnyBatch
 
 
 class LogDirectories:

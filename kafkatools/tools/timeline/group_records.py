@@ -20,7 +20,7 @@ from kafkatools.core.records.compression import CompressionType
 from kafkatools.core.records.control import ControlRecordType, EndTransactionMarker
 
 if TYPE_CHECKING:
-    from kafkatools.core.records.convert import AnyBatch
+    from kafkatools.core.records.batch import AnyBatch
 
 TOPIC = "__consumer_offsets"
 _TYPE_BYTES = 2
