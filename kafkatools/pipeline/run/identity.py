@@ -138,7 +138,7 @@ def normal_uri(text: str) -> str:
 
 
 def _sorted_names(text: str) -> str:
-    return ",".join(sorted({name.strip() for name in text.split(",")}))
+    return ",".join(sorted({name.strip() for name in text.split(",")} - {""}))
 
 
 def without_passwords(content: PipelineIdentity) -> PipelineIdentity:

@@ -76,7 +76,7 @@ BATCH: dict[str, Any] = {"stream": False, "checkpoint": None}
 @pytest.mark.parametrize(
     ("before", "present"),
     [
-        ({"from": "topic:a,b"}, {"from": "topic:b,a"}),
+        ({"from": "topic:a,b"}, {"from": "topic:b,,a"}),
         ({"to": "json:/out"}, {"to": "json:/x/../out/"}),
         ({"to": "json:/out"}, {"to": "json:file:///out"}),
         ({"to": "json:s3a://b/out"}, {"to": "json:s3a://b/out/"}),
