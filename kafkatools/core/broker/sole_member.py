@@ -33,6 +33,12 @@ from kafkatools.core.log.partition.log_directory import LogDirectory
 from kafkatools.core.protocol.api_versions import ApiKey
 
 NO_LIMIT_MS = 1 << 62
+PARTITION_COUNTS = {
+    "__consumer_offsets": "offsets.topic.num.partitions",
+    "__transaction_state": "transaction.state.log.num.partitions",
+    "__share_group_state": "share.coordinator.state.topic.num.partitions",
+}
+"""The settings with the partition counts of internal topics."""
 
 
 def _controller_end_point(config: Config, address: tuple[str, int]) -> QuorumEndPoint:
@@ -115,7 +121,8 @@ class SoleMember:
 
     def _topics_on_disk(self) -> dict[tuple[str, str], dict[int, int]]:
         """The next leader epoch by partition for each (topic name, topic id) in the log directories. They become topics
-        again when the metadata log was lost."""
+        again when the metadata log was lost. A copy of one of several brokers lacks partitions, which are made anew:
+        clients and coordinators count them from 0."""
         from kafkatools.core.log.format.leader_epochs import LeaderEpochCache
 
         files = self._home.files
@@ -128,6 +135,10 @@ class SoleMember:
                 epochs.load()
                 next_epoch = 0 if epochs.latest_epoch is None else epochs.latest_epoch + 1
                 next_epochs.setdefault((name.topic, topic_id), {})[name.partition] = next_epoch
+        for (topic, _), known in next_epochs.items():
+            least: int = self._home.config[PARTITION_COUNTS[topic]] if topic in PARTITION_COUNTS else 0
+            for index in range(max(least, max(known) + 1)):
+                known.setdefault(index, 0)
         return next_epochs
 
     @property

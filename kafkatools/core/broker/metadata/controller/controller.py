@@ -270,13 +270,17 @@ class Controller(ClientChanges):
         new_epochs: bool,
         rack: str | None = None,
     ) -> int:
-        """Register this node, a quorum of one, as controller and as the broker that leads its partitions. Returns the
-        broker epoch. With `new_epochs`, after an unclean stop, every partition gets a new leader epoch: clients then
-        notice records that the crash may have cut off."""
+        """Register this node, a quorum of one, as controller and as the broker that leads its partitions, and fence the
+        brokers of the cluster that its directory is from. Returns the broker epoch. With `new_epochs`, after an unclean
+        stop, every partition gets a new leader epoch: clients then notice records that the crash may have cut
+        off."""
         self._write([sole_broker.controller_registration(self.node_id, endpoints)])
         epoch = self.ensure_active().end_offset
         self._write([sole_broker.broker_registration(self.node_id, epoch, endpoints, directory_ids, rack)])
         self._write([sole_broker.unfencing(self.node_id, epoch)])
+        for broker in self.image.brokers.values():
+            if broker.broker_id != self.node_id and not broker.is_fenced:
+                self._write(self.replica_control.fence(broker.broker_id))
         self._write(sole_broker.leadership_records(self.image, self.node_id, new_epochs=new_epochs))
         self.publish()
         return epoch

@@ -9,8 +9,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 
+from kafkatools.core.broker.metadata.controller.partition_change import record_version
 from kafkatools.core.broker.metadata.controller.registrations import supported_features
 from kafkatools.core.broker.metadata.directory_ids import default_directory
+from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
 from kafkatools.core.broker.metadata.image import MetadataImage
 from kafkatools.core.protocol.entities import Entity, Fields
 from kafkatools.core.protocol.schemas.metadata import (
@@ -24,6 +26,7 @@ from kafkatools.core.protocol.schemas.metadata import (
 from kafkatools.core.protocol.uuids import random_uuid, uuid_from_text
 
 CONTROLLER_LISTENER = "CONTROLLER"
+ELR_FIELDS = ("eligible_leader_replicas", "last_known_elr")
 EndPoint = tuple[str, str, int, int]
 """Name, host, port and security protocol's id of a listener."""
 TopicsOnDisk = Mapping[tuple[str, str], Mapping[int, int]]
@@ -73,13 +76,15 @@ def unfencing(node_id: int, epoch: int) -> Entity:
 def leadership_records(image: MetadataImage, node_id: int, *, new_epochs: bool) -> list[Entity]:
     """Return the records that make the node lead every partition it has a replica of, as the only ISR member.
     Partitions that it already leads are left out, unless `new_epochs` asks for new leader epochs."""
+    version = record_version(image.features.get(METADATA_VERSION, 0))
     return [
         PartitionChangeRecord(
-            version=0,
+            version=version,
             partition_id=partition.partition_id,
             topic_id=topic.topic_id,
             isr=None if partition.isr == (node_id,) else (node_id,),
             leader=node_id,
+            **{name: () for name in ELR_FIELDS if getattr(partition, name)},
         )
         for topic in image.topics.values()
         for partition in topic.partitions.values()
