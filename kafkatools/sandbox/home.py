@@ -7,10 +7,8 @@ from collections.abc import Mapping
 
 
 def kt_home(environ: Mapping[str, str]) -> str:
-    """Return the directory of kt's own files: KT_HOME, else `kafkatools` in the user's data directory
-    (XDG_DATA_HOME)."""
-    configured = environ.get("KT_HOME")
-    if configured:
-        return configured
+    """Return the absolute path of the directory of kt's own files: KT_HOME, else `kafkatools` in the user's data
+    directory (XDG_DATA_HOME). The processes of the sandbox have another working directory."""
     user = environ.get("HOME") or os.path.expanduser("~")
-    return os.path.join(environ.get("XDG_DATA_HOME") or os.path.join(user, ".local", "share"), "kafkatools")
+    data = environ.get("XDG_DATA_HOME") or os.path.join(user, ".local", "share")
+    return os.path.abspath(environ.get("KT_HOME") or os.path.join(data, "kafkatools"))

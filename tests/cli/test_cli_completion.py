@@ -50,8 +50,9 @@ def quickly(request: pytest.FixtureRequest, printed: pathlib.Path) -> Complete:
 
 
 _STANDIN = (
-    "kt() { case $1 in --profile) echo of-$2; ;; *) echo alpha; echo beta; "
-    "case $2 in --brokers) echo broker-7; ;; esac; ;; esac }"
+    "kt() { case $1 in --profile) echo of-$2; ;; --profile=*) echo of-${1#*=}; ;; *) echo alpha; echo beta; "
+    "all=$*; case $all in *--brokers*) echo broker-7; ;; *--bootstrap*) echo at-${all##*--bootstrap-server?}; ;; esac; "
+    ";; esac }"
 )
 """What the scripts ask for names: the words show whether the profile was handed on."""
 
@@ -79,8 +80,9 @@ def _zsh(script: pathlib.Path, *words: str) -> list[str]:
 
 def _fish(script: pathlib.Path, *words: str) -> list[str]:
     program = f"""source {script}
-    function kt; if test "$argv[1]" = --profile; echo of-$argv[2]; else; echo alpha; echo beta;
-    if test "$argv[2]" = --brokers; echo broker-7; end; end; end
+    function kt; if string match -q -- '--profile*' "$argv"; string replace -r '^--profile.(\\S+).*' 'of-$1' -- "$argv"
+    else; echo alpha; echo beta; if test "$argv[2]" = --brokers; echo broker-7; end
+    string replace -fr '.*--bootstrap-server.' at- -- "$argv"; end; end
     complete -C '{" ".join(words)}' """
     return [line.split("\t")[0] for line in _run("fish", "-N", "-c", program)]
 
@@ -292,6 +294,44 @@ def test_bash_completes_the_topic_of_a_uri(printed: pathlib.Path) -> None:
 def test_zsh_and_fish_complete_the_topic_of_a_uri(printed: pathlib.Path, shell: str) -> None:
     complete = {"zsh": _zsh, "fish": _fish}[shell]
     assert complete(printed / f"kt.{shell}", "kt", "pipeline", "count", "topic:al") == ["topic:alpha"]
+
+
+def test_bash_asks_the_named_broker_and_profile(printed: pathlib.Path) -> None:
+    """Bash splits words at `=` and `:`."""
+    prefix = "COMP_LINE='kt topics --bootstrap-server{}host:9092,b:1 --topic a'; _kt"
+    for between, parts in ((" ", ()), ("=", ("=",))):
+        line = ("--bootstrap-server", *parts, "host", ":", "9092,b", ":", "1", "--topic", "at")
+        assert _bash_words(printed, prefix.format(between), "kt", "topics", *line) == ["at-host:9092,b:1"]
+    assert _bash_words(printed, "_kt", "kt", "--profile", "=", "prod", "topics", "--topic", "") == ["of-prod"]
+    assert _bash_words(printed, "_kt", "kt", "--confirm", "=", "x", "shim") == ["shims"]
+    assert _bash_words(printed, "_kt", "kt", "topics", "--topic", "=", "al") == ["alpha"]
+    assert _bash_words(printed, "_kt", "kt", "topics", "--topic", "=") == ["alpha", "beta"]
+    assert _bash_words(printed, "_kt", "kt", "topics", "--config", "retention.ms", "=") == [""]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_zsh_and_fish_ask_the_broker_and_profile_of_one_word(printed: pathlib.Path, shell: str) -> None:
+    complete = partial({"zsh": _zsh, "fish": _fish}[shell], printed / f"kt.{shell}")
+    assert complete("kt", "--confirm=x", "--profile=prod", "shim") == ["shims"]
+    assert complete("kt", "--profile=prod", "topics", "--topic", "of") == ["of-prod"]
+    assert complete("kt", "topics", "--bootstrap-server=host:9092", "--topic", "at") == ["at-host:9092"]
+    assert complete("kt", "topics", "--bootstrap-server", "host:9092", "--topic", "at") == ["at-host:9092"]
+
+
+@pytest.mark.slow
+def test_the_first_call_of_an_autoloaded_zsh_function_completes(
+    tmp_path: pathlib.Path, printed: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}")
+    program = """fpath=($1 $fpath); autoload -Uz _kt; compdef() { : }
+    compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- $@ }
+    words=(kt shim); CURRENT=2
+    _kt"""
+    for number, script in enumerate((SCRIPTS / "kt.zsh", printed / "kt.zsh")):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        shutil.copy(script, directory / "_kt")
+        assert _run("zsh", "-f", "-c", program, "zsh", str(directory)).count("shims") == 1
 
 
 def test_links_of_kafkas_scripts_complete_like_their_commands(printed: pathlib.Path) -> None:

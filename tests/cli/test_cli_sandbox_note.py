@@ -146,6 +146,18 @@ def test_a_sandbox_started_by_the_command_is_named_by_the_line_that_says_so(
         assert [line.startswith("kt: started a sandbox broker on ") for line in ran.err.splitlines()] == [True] * lines
 
 
+@pytest.mark.parametrize("environ", [{"KT_HOME": "new/kafkatools"}, {"XDG_DATA_HOME": "new"}, {"HOME": "new"}])
+def test_a_relative_home_is_below_the_working_directory(tmp_path: pathlib.Path, environ: dict[str, str]) -> None:
+    environ = {**environ, "KT_SANDBOX": "on"}
+    try:
+        first, second = (run_kt("topics", "--list", environ=environ, cwd=tmp_path) for _ in range(2))
+    finally:
+        run_kt("sandbox", "stop", environ=environ, cwd=tmp_path)
+    assert first.err.startswith("kt: started a sandbox broker on ")
+    assert second.err.startswith("kt: no --bootstrap-server, using the sandbox on ")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
 def test_completion_of_names_says_nothing_of_the_sandbox(home: str) -> None:
     ran = run_kt("completion", "--topics", environ={"KT_HOME": home, "KT_SANDBOX": "on"})
     named = [line for line in ran.out.splitlines() if not line.startswith("__")]

@@ -1,24 +1,28 @@
 # bash completion for kt; made by `kt completion --shell bash`
 _kt() {
-    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="" at=1 i words uri=""
+    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="" at=1 words uri=""
     local -a place=() where=()
+    # bash splits words at = and :, so --profile=prod and localhost:9092 are three words each
     while ((at < COMP_CWORD)); do
-        case "${COMP_WORDS[at]}" in
-        --profile) place=(--profile "${COMP_WORDS[at+1]}"); ((at += 2)) ;;
-        --confirm) ((at += 2)) ;;
-        *) command="${COMP_WORDS[at]}"; break ;;
-        esac
+        command="${COMP_WORDS[at]}"
+        [[ $command == --profile || $command == --confirm ]] || break
+        [[ ${COMP_WORDS[at+1]} != = ]] || ((at += 1))
+        [[ $command == --confirm ]] || place=(--profile "${COMP_WORDS[at+1]}")
+        command=""
+        ((at += 2))
     done
-    for ((i = at; i < COMP_CWORD; i++)); do
-        [[ ${COMP_WORDS[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${COMP_WORDS[i+1]}")
-    done
+    [[ $COMP_LINE =~ \ --bootstrap-server[=\ ]+([^\ ]+)\  ]] && where=(--bootstrap-server "${BASH_REMATCH[1]}")
+    if [[ $word == = && $before == --* ]]; then
+        word=""
+    elif [[ $before == = && ${COMP_WORDS[COMP_CWORD-2]} == --* ]]; then
+        before="${COMP_WORDS[COMP_CWORD-2]}"
+    fi
     local kind=""
     if [[ $word != -* ]]; then
         case "$command $before" in
 @OPERANDS@
         esac
     fi
-    # bash splits topic:orders at the colon into three words
     if [[ $word == : && $before == topic ]]; then
         uri=topic word=""
     elif [[ $before == : && ${COMP_WORDS[COMP_CWORD-2]} == topic ]]; then

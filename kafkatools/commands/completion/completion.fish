@@ -7,6 +7,7 @@ function __kt_at
         switch $words[1]
             case --profile --confirm
                 set -q words[2]; and set -e words[1]
+            case '--profile=*' '--confirm=*'
             case '*'
                 set command $words[1]
         end
@@ -22,8 +23,12 @@ function __kt_names
         switch $words[$i]
             case --profile
                 set place --profile $words[(math $i + 1)]
+            case '--profile=*'
+                set place $words[$i]
             case --bootstrap-server
                 set where --bootstrap-server $words[(math $i + 1)]
+            case '--bootstrap-server=*'
+                set where $words[$i]
         end
     end
     kt $place completion $argv $where 2>/dev/null

@@ -6,12 +6,17 @@ _kt() {
     while ((at < CURRENT)); do
         case "${words[at]}" in
         --profile) place=(--profile "${words[at+1]}"); ((at += 2)) ;;
+        --profile=*) place=("${words[at]}"); ((at += 1)) ;;
+        --confirm=*) ((at += 1)) ;;
         --confirm) ((at += 2)) ;;
         *) command="${words[at]}"; break ;;
         esac
     done
     for ((i = at; i < CURRENT; i++)); do
-        [[ ${words[i]} == --bootstrap-server ]] && where=(--bootstrap-server "${words[i+1]}")
+        case "${words[i]}" in
+        --bootstrap-server) where=(--bootstrap-server "${words[i+1]}") ;;
+        --bootstrap-server=*) where=("${words[i]}") ;;
+        esac
     done
     local kind=""
     if [[ ${words[CURRENT]} != -* ]]; then
@@ -62,3 +67,5 @@ _kt_script() {
 }
 compdef _kt kt
 compdef _kt_script @SCRIPTS@
+# A file of fpath is the function itself: its first call has to complete, too.
+[[ ${funcstack[(r)_kt]} != _kt ]] || _kt "$@"

@@ -212,7 +212,7 @@ def _locked(directory: str) -> Iterator[None]:
 
 
 def _directory(environ: Mapping[str, str]) -> str:
-    return os.path.join(os.path.abspath(kt_home(environ)), _DIRECTORY)
+    return os.path.join(kt_home(environ), _DIRECTORY)
 
 
 def _spark_home(environ: Mapping[str, str]) -> str:
