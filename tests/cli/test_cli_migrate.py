@@ -141,6 +141,27 @@ def test_a_stored_partition_is_never_begun_anew(source: str, target: str, tmp_pa
     assert count(target, "stored") == 10
 
 
+def test_records_that_were_deleted_before_they_were_stored_do_not_hold_up_the_cut(
+    source: str, target: str, tmp_path: pathlib.Path
+) -> None:
+    ok(source, "topics", "--create", "--topic", "expired", "--partitions", "2")
+    fill(source, "expired", range(10))
+    words = ("migrate", "--through", str(tmp_path / "t"), "--topic", "expired", "--to-bootstrap-server", target)
+    with RawProducer(source, "expired") as producer:
+        producer.send("expired", 1, [START])
+        child = start_kt(tmp_path, *words, "--interval", "50ms", "--bootstrap-server", source)
+        eventually(lambda: count(target, "expired") == 10)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+        producer.end(committed=True)
+    fill(source, "expired", range(10, 20))
+    ok(source, "delete-records", "--topic", "expired", "--all")
+    child = start_kt(tmp_path, *words, "--cut", "--interval", "50ms", "--bootstrap-server", source)
+    out, _ = child.communicate(timeout=30)
+    assert (child.returncode, out.splitlines()[-1]) == (0, b"Cut: 1 topic and 0 groups can go on in the target")
+    assert values(target, "expired") == [list(range(0, 10, 2)), list(range(1, 10, 2))]
+
+
 def test_a_target_with_records_and_the_same_cluster_are_refused(
     source: str, target: str, tmp_path: pathlib.Path
 ) -> None:

@@ -225,6 +225,45 @@ def test_a_part_of_the_topics_under_another_name_as_of_a_time(source: str, targe
     assert (len(records(target, "first")), committed(target, "early")) == (30, {("first", 0): 4})
 
 
+def test_the_end_of_a_transaction_is_no_record_of_its_time(source: str, target: str, tmp_path: pathlib.Path) -> None:
+    create(source, "ended-late")
+    with RawProducer(source, "ended-late") as producer:
+        producer.send("ended-late", 0, [START])
+        producer.end(committed=True)  # the marker has the present time
+    back_up(source, tmp_path / "b", "ended-late")
+    with Producer(bootstrap_servers=source) as later:
+        for time_ms in (START + 1, START + 20):
+            later.send(ProducerRecord("ended-late", b"value", b"key", 0, time_ms))
+    back_up(source, tmp_path / "b", "ended-late")
+    ok(target, "restore", "--from", str(tmp_path / "b"), "--until", str(START + 20))
+    assert [row[1] for row in records(target, "ended-late")] == [START, START + 1]
+
+
+def test_a_transaction_whose_end_was_deleted_is_left_out_and_named(
+    source: str, target: str, tmp_path: pathlib.Path
+) -> None:
+    create(source, "no-end")
+    with Producer(bootstrap_servers=source, transactional_id="no-end") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(ProducerRecord("no-end", b"aborted", b"key", 0, START))
+        producer.flush()
+        back_up(source, tmp_path / "b", "no-end")
+        producer.abort_transaction()
+        ok(source, "delete-records", "--topic", "no-end", "--all")
+        producer.begin_transaction()
+        producer.send(ProducerRecord("no-end", b"committed", b"key", 0, START + 1))
+        producer.commit_transaction()
+    ran = ok(source, "backup", "--to", str(tmp_path / "b"), "--topic", "no-end")
+    assert (
+        "no-end-0: offsets 1 to 1 were deleted before they were backed up; a restore leaves out transactions that were "
+        "open before, from offset 0 on\n"
+    ) in ran.err
+    assert run_kt("backup", "verify", str(tmp_path / "b")).status == 0
+    ok(target, "restore", "--from", str(tmp_path / "b"))
+    assert [row[1] for row in records(target, "no-end")] == [START + 1]
+
+
 def test_append_times_are_kept_and_the_config_comes_after_the_records(
     source: str, target: str, tmp_path: pathlib.Path
 ) -> None:

@@ -310,7 +310,8 @@ class BackupRun:
             reason = start.error or end.error or f"the log ends at offset {end.offset} now"
             self._fail(reader, part, str(reason))
             return
-        note_gap(part, read.backup, offset, min(start.offset, read.end), self.result.notes)
+        opened = self._writers[part].begin_gap()
+        note_gap(part, read.backup, offset, min(start.offset, read.end), opened, self.result.notes)
         if start.offset >= read.end:
             self._end(part)
             reader.replace([part], {})

@@ -76,7 +76,25 @@ class PartitionBackup:
     @property
     def open(self) -> dict[int, int]:
         """The first offsets of transactions that are open at the end, by producer id."""
-        return self.objects[-1].open if self.objects else {}
+        return self.open_after(self.objects[-1]) if self.objects else {}
+
+    def open_after(self, item: StoredObject) -> dict[int, int]:
+        """Return the first offsets of transactions that are open after an object, by producer id. None are before a
+        gap, which may have had their markers: the next marker of the producer ends a later transaction."""
+        return {} if self._is_before_gap(item) else item.open
+
+    @property
+    def undecided(self) -> list[AbortedTransaction]:
+        """The transactions that were open before a gap. It is unknown how they ended: they count as aborted."""
+        return [
+            AbortedTransaction(producer_id, first, item.next_offset - 1)
+            for item in self.objects
+            if self._is_before_gap(item)
+            for producer_id, first in item.open.items()
+        ]
+
+    def _is_before_gap(self, item: StoredObject) -> bool:
+        return any(first == item.next_offset for first, _ in self.gaps)
 
 
 @dataclass

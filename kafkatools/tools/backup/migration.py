@@ -51,9 +51,10 @@ class FollowedPartition:
                 f"The source began {backup.place} anew: its topic was created again or its log was truncated",
                 hint="Delete the target topic and the directory, and migrate again.",
             )
-        end = min(backup.open.values(), default=backup.next_offset)
+        read_end = backup.next_offset if backup.unread else max(backup.next_offset, backup.end)
+        end = min(backup.open.values(), default=read_end)
         objects = [item for item in backup.objects if item.next_offset > self.position]
-        aborted = [transaction for item in objects for transaction in item.aborted]
+        aborted = backup.undecided + [transaction for item in objects for transaction in item.aborted]
         selection = Selection(max(self.position, backup.start), end, aborted)
         for item in objects:
             if item.base_offset >= end:

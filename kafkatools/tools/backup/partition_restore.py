@@ -48,22 +48,25 @@ class Cut:
 def find_cut(store: Store, backup: PartitionBackup, until_ms: int | None) -> Cut:
     """Return the cut: the end of the backup, or before the first record with a timestamp of `until_ms` or later. Raises
     CommandError for damage."""
-    aborted: list[AbortedTransaction] = []
+    aborted = backup.undecided
     opened: dict[int, int] = {}
     expected, size = backup.start, 0
     for item in backup.objects:
         if until_ms is not None and item.max_timestamp >= until_ms:
-            return _cut_within(store, item, until_ms, BatchScan(expected, opened), aborted, size)
+            cut = _cut_within(store, item, until_ms, BatchScan(expected, opened), aborted, size)
+            if cut is not None:
+                return cut
         aborted += item.aborted
-        expected, opened = item.next_offset, item.open
+        expected, opened = item.next_offset, backup.open_after(item)
         size += item.bytes
     return Cut(backup.next_offset, aborted, opened, size)
 
 
 def _cut_within(
     store: Store, item: StoredObject, until_ms: int, scan: BatchScan, aborted: list[AbortedTransaction], size: int
-) -> Cut:
-    """Return the cut in an object. `size`: that of the objects before it."""
+) -> Cut | None:
+    """Return the cut in an object; None if only markers of transactions, which have the time of their commit, are that
+    late. `size`: that of the objects before it."""
     table, status = array("q", bytes(8 * kernel.HEADER_WIDTH * _ROWS)), array("q", (0, 0))
     with _named(item.name):
         for piece in read_pieces(store, item.name):
@@ -81,7 +84,7 @@ def _cut_within(
                 return Cut(columns.offsets[late], aborted + scan.summary.aborted, scan.open, size + begin)
             scan.scan(piece)
             size += len(piece)
-    return Cut(item.next_offset, aborted + scan.summary.aborted, scan.open, size)
+    return None
 
 
 class PartitionRestore:

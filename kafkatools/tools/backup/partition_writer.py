@@ -114,12 +114,18 @@ class PartitionWriter:
         stored = StoredObject.of(self._name(summary.base_offset or 0), summary, self._scan.open)
         self._finishing.append((self._finisher.submit(new.finish), stored))
 
+    def begin_gap(self) -> dict[int, int]:
+        """Finish the object before offsets that were deleted, and return the transactions that were open there: their
+        markers may have been among these offsets."""
+        self.close()
+        opened, self._scan.open = self._scan.open, {}
+        return opened
+
     def list_finished(self) -> None:
-        """List finished objects in the manifest, without one whose predecessor is not finished."""
-        while self._finishing and self._finishing[0][0].done():
-            future, stored = self._finishing.popleft()
-            if future.exception() is None:
-                self.backup.objects.append(stored)
+        """List stored objects in the manifest, up to the first that is not finished or failed: the next run reads from
+        the end of the last one."""
+        while self._finishing and self._finishing[0][0].done() and self._finishing[0][0].exception() is None:
+            self.backup.objects.append(self._finishing.popleft()[1])
 
     def discard(self) -> None:
         """Drop the object that is being written."""

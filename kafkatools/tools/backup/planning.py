@@ -153,7 +153,7 @@ class Planner:
         backup.unread = ""
         first = backup.next_offset
         if start.offset > first:
-            note_gap(key, backup, first, min(start.offset, max(end.offset, first)), self._notes)
+            note_gap(key, backup, first, min(start.offset, max(end.offset, first)), backup.open, self._notes)
             first = start.offset
         backup.end = max(backup.end, end.offset)
         return PlannedRead(backup, first, end.offset)
@@ -185,13 +185,19 @@ def truncated_at(backup: PartitionBackup, log_end: int, last_epoch: tuple[int, i
     return stop if backup.objects and stop < backup.next_offset else None
 
 
-def note_gap(key: TopicPartition, backup: PartitionBackup, first: int, end: int, notes: list[str]) -> None:
-    """Remember offsets that were deleted before they were read. Raises nothing; empty gaps are left out."""
+def note_gap(
+    key: TopicPartition, backup: PartitionBackup, first: int, end: int, opened: Mapping[int, int], notes: list[str]
+) -> None:
+    """Remember offsets that were deleted before they were read; none are left out. `opened`: the first offsets of the
+    transactions that were open before them."""
     if end <= first or (first, end) in backup.gaps:
         return
     backup.gaps.append((first, end))
     if backup.objects:
-        notes.append(f"{key[0]}-{key[1]}: offsets {first} to {end - 1} were deleted before they were backed up")
+        line = f"{key[0]}-{key[1]}: offsets {first} to {end - 1} were deleted before they were backed up"
+        if opened:
+            line += f"; a restore leaves out transactions that were open before, from offset {min(opened.values())} on"
+        notes.append(line)
 
 
 def _place(number: int) -> str:

@@ -102,7 +102,7 @@ class Verifier:
                 damage = Damage(item.name, None, item.base_offset, f"two manifests disagree on it ({label})")
                 self.state.damages.append(damage)
                 yield damage
-            expected, opened = item.next_offset, item.open
+            expected, opened = item.next_offset, partition.open_after(item)
 
     def _object(self, item: StoredObject, expected: int, opened: dict[int, int]) -> Iterator[Damage]:
         scan = BatchScan(expected, opened)

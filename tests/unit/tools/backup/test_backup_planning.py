@@ -38,11 +38,11 @@ def test_a_gap_is_named_once_and_only_behind_stored_records() -> None:
     notes: list[str] = []
     backup = PartitionBackup("logs", 0, 100, objects=list(STORED.objects))
     for _ in range(2):
-        note_gap(("t", 1), backup, 100, 130, notes)
-        note_gap(("t", 1), backup, 130, 130, notes)
+        note_gap(("t", 1), backup, 100, 130, {}, notes)
+        note_gap(("t", 1), backup, 130, 130, {}, notes)
     assert (backup.gaps, notes) == ([(100, 130)], ["t-1: offsets 100 to 129 were deleted before they were backed up"])
     empty = PartitionBackup("logs", 0, 0)
-    note_gap(("t", 1), empty, 0, 30, notes)
+    note_gap(("t", 1), empty, 0, 30, {}, notes)
     assert (empty.gaps, len(notes)) == ([(0, 30)], 1)
 
 
