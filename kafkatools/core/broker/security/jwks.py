@@ -2,8 +2,9 @@
 RefreshingHttpsJwks).
 
 Rules: an address is fetched on a thread of its own, at the start, after sasl.oauthbearer.jwks.endpoint.refresh.ms, and
-early when a token names an unknown key, at most once in EARLY_MS. Tokens are verified with the last keys meanwhile. A
-file is read again when it has changed. Signatures are checked by the package `cryptography`.
+early when a token names an unknown key, at most once in EARLY_MS. Only the start waits for it. Tokens are verified with
+the last keys meanwhile, also when the listener's logins are made anew. A file is read again when it has changed.
+Signatures are checked by the package `cryptography`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -164,13 +166,19 @@ class JwksAddress:
         self._thread = threading.Thread(target=self._fetch, name="jwks", daemon=True)
         self._thread.start()
 
+    def wait(self) -> None:
+        """Wait for the fetch that is under way, for its time-out at most."""
+        if self._thread is not None:
+            self._thread.join(_TIMEOUT_S)
+
     def _fetch(self) -> None:
+        from http.client import HTTPException
         from urllib.request import urlopen
 
         try:
             with urlopen(self.url, timeout=_TIMEOUT_S) as response:  # nosec B310
                 self._keys = parse_jwks(response.read(_MOST_BYTES))
-        except (OSError, ValueError):
+        except (OSError, ValueError, HTTPException):
             self._next_ms = min(self._next_ms, self.clock.now_ms() + EARLY_MS)
 
     def find(self, kid: str) -> Mapping[str, object] | None:
@@ -181,9 +189,18 @@ class JwksAddress:
         return key
 
 
+@lru_cache(maxsize=16)
+def _address(url: str, clock: Clock, refresh_ms: int) -> JwksAddress:
+    """The keys of an address, fetched once for all listeners and logins of a node."""
+    address = JwksAddress(url, clock, refresh_ms)
+    address.refresh()
+    address.wait()  # the first clients after the start must not be refused for good
+    return address
+
+
 def open_keys(url: str, clock: Clock, refresh_ms: int) -> KeysOf:
-    """Open the keys of sasl.oauthbearer.jwks.endpoint.url, of a file at once, of an address in the background. Raises
-    ConfigError."""
+    """Open the keys of sasl.oauthbearer.jwks.endpoint.url. Raises ConfigError; of an address that does not answer the
+    keys are fetched later."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         jwks_file = JwksFile(parts.path)
@@ -194,6 +211,4 @@ def open_keys(url: str, clock: Clock, refresh_ms: int) -> KeysOf:
         return KeysOf(jwks_file.find)
     if parts.scheme not in ("http", "https"):
         raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url {url} is not a file, http or https URL")
-    address = JwksAddress(url, clock, refresh_ms)
-    address.refresh()
-    return KeysOf(address.find)
+    return KeysOf(_address(url, clock, refresh_ms).find)

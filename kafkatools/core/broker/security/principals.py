@@ -26,6 +26,9 @@ _KEYWORDS = {
 _SEQUENCE, _OBJECT_ID = 0x30, 0x06
 _VERSION_TAG = 0xA0
 _TEXT_TAGS = {12: "utf-8", 18: "ascii", 19: "ascii", 20: "latin-1", 22: "ascii", 28: "utf-32-be", 30: "utf-16-be"}
+_BLANKS = " \r"
+_ESCAPED = rf'[,=+<>#;"\\]|[{_BLANKS}](?=[{_BLANKS}]*\Z)'
+_REFERENCE = re.compile(r"\\(.)|\$(\d)")
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLITTER = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
 _PARSER = re.compile(_RULE)
@@ -62,7 +65,7 @@ def subject_of(certificate: bytes) -> str:
         fields = _elements(_elements(_elements(certificate)[0].content)[0].content)
         subject = fields[5 if fields[0].tag == _VERSION_TAG else 4]
         parts = ["+".join(map(_attribute, _elements(part.content))) for part in reversed(_elements(subject.content))]
-    except (IndexError, UnicodeDecodeError):
+    except (IndexError, ValueError):
         raise SslAuthenticationFailed("the client's certificate has no readable subject") from None
     return ",".join(parts)
 
@@ -73,12 +76,10 @@ def _attribute(attribute: _Element) -> str:
     encoding = _TEXT_TAGS.get(value.tag)
     if number not in _KEYWORDS or encoding is None:
         return f"{number}=#{value.encoded.hex()}"
-    text = re.sub(r'([,+"\\<>;])', r"\\\1", value.content.decode(encoding))
-    if text.startswith(("#", " ")):
-        text = "\\" + text
-    if text.endswith(" ") and len(text) > 1:
-        text = text[:-1] + "\\ "
-    return f"{_KEYWORDS[number]}={text}"
+    text = re.sub(_ESCAPED, r"\\\g<0>", value.content.decode(encoding)).replace("\0", r"\00")
+    inner = text.lstrip(_BLANKS)
+    blanks = "".join(f"\\{blank}" for blank in text[: len(text) - len(inner)])
+    return f"{_KEYWORDS[number]}={blanks}{inner}"
 
 
 def _object_id(content: bytes) -> str:
@@ -120,9 +121,8 @@ class PrincipalRules(NamedTuple):
         for rule in self.rules:
             if rule.pattern is None:
                 return subject
-            match = rule.pattern.fullmatch(subject)
-            if match is not None:
-                name = match.expand(rule.replacement)
+            if rule.pattern.fullmatch(subject) is not None:
+                name = rule.pattern.sub(rule.replacement, subject)  # as in Kafka: what matches, perhaps several times
                 return name.lower() if rule.case == "L" else name.upper() if rule.case == "U" else name
         raise SslAuthenticationFailed(f"no rule of ssl.principal.mapping.rules applies to {subject}: {self.text}")
 
@@ -138,7 +138,10 @@ def _rule(text: str) -> _Rule:
     except re.error as error:
         raise ConfigError(f"ssl.principal.mapping.rules: {text}: {error}") from None
 
-    def reference(found: re.Match[str]) -> str:  # a number without a group stands for itself, as in Kafka
-        return rf"\g<{found[1]}>" if int(found[1]) <= pattern.groups else found[0]
+    def reference(found: re.Match[str]) -> str:
+        if found[1] is not None:  # an escaped character stands for itself
+            return found[1].replace("\\", r"\\")
+        # a number without a group stands for itself, as in Kafka
+        return rf"\g<{found[2]}>" if int(found[2]) <= pattern.groups else found[0]
 
-    return _Rule(pattern, re.sub(r"\$(\d)", reference, match[3].replace("\\", "\\\\")), match[4])
+    return _Rule(pattern, _REFERENCE.sub(reference, match[3]), match[4])

@@ -49,6 +49,7 @@ def server_tls(config: Config, name: str, client_auth: str) -> ServerTls:
     suites = limit_suites(context, config["ssl.cipher.suites"])
     revocation = None
     if context.verify_mode is not ssl.CERT_NONE:
+        context.options |= ssl.OP_NO_TICKET  # a resumed session would not verify the client's certificate again
         load_trust(context, config)
         revocation = revocation_lists(context, config)
     load_identity(context, own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -20,6 +21,8 @@ from kafkatools.core.clock import SystemClock
 from kafkatools.core.errors import ConfigError
 
 KEY = ec.generate_private_key(ec.SECP256R1())
+FETCHED: list[str] = []
+"""The paths of the requests to the server."""
 
 
 def text(number: int) -> str:
@@ -41,8 +44,11 @@ def signature(data: bytes) -> bytes:
 def address() -> Iterator[str]:
     """The address of a server that has the keys."""
 
+    FETCHED.clear()
+
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+            FETCHED.append(self.path)
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps({"keys": [public_key()]}).encode())
@@ -75,6 +81,31 @@ def test_keys_of_an_address_are_fetched_in_the_background(address: str) -> None:
         verify_signature(public_key(), "ES256", b"changed", signature(b"signed"))
     with pytest.raises(RefusedToken, match="wrong size"):
         verify_signature(public_key(), "ES256", b"signed", b"short")
+
+
+def test_keys_are_there_at_the_start_and_kept_when_logins_are_made_anew(address: str) -> None:
+    clock = SystemClock()
+    assert open_keys(address, clock, 3_600_000).find("k") is not None
+    assert open_keys(address, clock, 3_600_000).find("k") is not None
+    assert FETCHED == ["/keys"]
+
+
+def test_an_address_that_does_not_speak_http_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            accepted, _ = server.accept()
+            with accepted:
+                accepted.recv(1000)
+                accepted.sendall(b"what?\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        problems: list[object] = []
+        monkeypatch.setattr(threading, "excepthook", problems.append)
+        keys = open_keys(f"http://127.0.0.1:{server.getsockname()[1]}/", SystemClock(), 3_600_000)
+        thread.join()
+    assert (keys.find("k"), problems) == (None, [])
 
 
 def test_keys_that_cannot_be_used() -> None:

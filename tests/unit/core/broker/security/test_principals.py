@@ -1,4 +1,5 @@
-"""Principals from certificates: subjects compared with openssl's RFC 2253 form, rules with Kafka's documentation."""
+"""Principals from certificates: subjects compared with openssl's RFC 2253 form and with what Java 21 prints, rules with
+Kafka's documentation and String.replaceAll."""
 
 from __future__ import annotations
 
@@ -13,22 +14,43 @@ from kafkatools.core.broker.security.principals import PrincipalRules, subject_o
 from kafkatools.core.errors import ConfigError, SslAuthenticationFailed
 
 
+def certificate(directory: pathlib.Path, subject: str) -> pathlib.Path:
+    made = directory / "made.pem"
+    options = ("-x509", "-utf8", *CURVE, "-nodes", "-keyout", directory / "k")
+    run("openssl", "req", *options, "-out", made, "-subj", subject)
+    return made
+
+
 @pytest.mark.parametrize(
     "subject",
     [
         "/C=DE/O=Example, Inc./OU=a+b/CN=client",
-        "/DC=org/DC=example/UID=7/CN= #x\\\\y ",
+        "/DC=org/DC=example/UID=7/CN= x\\\\y ",
         "/CN=Zo\u00eb/ST=x/L=y",
     ],
 )
 def test_a_subject_reads_as_openssl_writes_it(tmp_path: pathlib.Path, subject: str) -> None:
-    made = tmp_path / "made.pem"
-    run("openssl", "req", "-x509", "-utf8", *CURVE, "-nodes", "-keyout", tmp_path / "k", "-out", made, "-subj", subject)
+    made = certificate(tmp_path, subject)
     options = "RFC2253,-esc_msb,utf8"
     command = ["openssl", "x509", "-in", str(made), "-noout", "-subject", "-nameopt", options]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     der = ssl.PEM_cert_to_DER_cert(made.read_text())
     assert subject_of(der) == text.removeprefix("subject=").removesuffix("\n")
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ("/CN=a=b#c/O=x", "O=x,CN=a\\=b\\#c"),
+        ("/CN=  two  blanks  ", "CN=\\ \\ two  blanks\\ \\ "),
+        ('/CN=#a "b" <c>;', 'CN=\\#a \\"b\\" \\<c\\>\\;'),
+        ("/UID=7/CN= #x\\\\y ", "CN=\\ \\#x\\\\y\\ ,UID=7"),
+        ("/emailAddress=a@b.c/CN=x", "CN=x,1.2.840.113549.1.9.1=#16056140622e63"),
+    ],
+)
+def test_a_subject_reads_as_java_writes_it(tmp_path: pathlib.Path, subject: str, text: str) -> None:
+    """X500Principal.getName, which escapes `=`, `#` and each outer blank; openssl does not."""
+    assert subject_of(ssl.PEM_cert_to_DER_cert(certificate(tmp_path, subject).read_text())) == text
 
 
 def test_a_malformed_certificate_has_no_subject() -> None:
@@ -49,6 +71,9 @@ def test_a_malformed_certificate_has_no_subject() -> None:
         ("RULE:^cn=(.*?)$/$1/L, RULE:^CN=([^,]*).*$/$1/U,DEFAULT", "CN=x,O=y", "X"),
         ("RULE:^CN=(.*)$/$1$2/", "CN=x", "x$2"),
         ("RULE:^NO$/y/,DEFAULT", "CN=x", "CN=x"),
+        (r"RULE:CN=(.*?),.*/a\/b-$1/", "CN=x,O=y", "a/b-x"),
+        ("RULE:CN=(a|ab)/$1-x/", "CN=ab", "a-xb"),
+        ("RULE:.*/guest/", "CN=x", "guestguest"),
     ],
 )
 def test_the_first_matching_rule_names_the_principal(rules: str, subject: str, name: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import pathlib
+import ssl
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ from support.ports import free_port
 
 from kafkatools import Admin
 from kafkatools.core import config as tables
+from kafkatools.core.broker.security.server_tls import server_tls
 from kafkatools.core.config import Config
 from kafkatools.core.errors import KeyStoreUnreadable, SslAuthenticationFailed
 from kafkatools.core.net.security.tls_context import client_tls
@@ -127,6 +130,52 @@ def test_broker_reads_the_list_again_when_it_changes(site: Site) -> None:
     with Admin(settings) as admin, pytest.raises(SslAuthenticationFailed, match="has been revoked"):
         admin.list_topics()
     site.authority.revocation_list(site.of_broker, [site.certificates["bad"]])
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext, session: ssl.SSLSession | None) -> ssl.SSLObject:
+    """Make a connection in memory, with a byte in each direction; return the client's side."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client.wrap_bio(to_client, to_server, server_hostname="localhost", session=session)
+    theirs = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(5):
+        for side in (ours, theirs):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    theirs.write(b"x")
+    assert ours.read(1) == b"x"
+    ours.write(b"y")
+    assert theirs.read(1) == b"y"
+    return ours
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_client_whose_certificate_was_revoked_cannot_resume_its_session(
+    tmp_path: pathlib.Path, version: ssl.TLSVersion
+) -> None:
+    authority = Authority(tmp_path)
+    crl = authority.revocation_list(tmp_path / "crl.pem")
+    server_key, server_certificate = authority.issue("server", "DNS:localhost")
+    client_key, client_certificate = authority.issue("client")
+    settings = {
+        "node.id": "1",
+        "log.dirs": "/none",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": server_key.read_text(),
+        "ssl.keystore.certificate.chain": server_certificate.read_text(),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.certificate),
+        "ssl.crl.location": str(crl),
+    }
+    listener = server_tls(Config(tables.BROKER, settings), "SSL", "required")
+    assert listener.revocation is not None
+    client = ssl.create_default_context(cafile=str(authority.certificate))
+    client.load_cert_chain(client_certificate, client_key)
+    client.minimum_version = client.maximum_version = version
+    session = handshake(listener.context, client, None).session
+    authority.revocation_list(crl, [client_certificate])
+    listener.revocation.refresh()
+    with pytest.raises(ssl.SSLCertVerificationError, match="certificate revoked"):
+        handshake(listener.context, client, session)
 
 
 @pytest.mark.parametrize(
