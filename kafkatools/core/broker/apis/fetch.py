@@ -65,6 +65,7 @@ def handle_fetch(node: ReadContext, request: Request) -> Response:
                 request, FetchContext(data.partitions), _refused(data.partitions, TopicAuthorizationFailed.code)
             )
         request.connection.is_peer = True
+        request.quotas = None  # as in Kafka, a quota of clients does not slow down replication
         return node.replicas.replication.sessions.fetch(request, data)
     now_ms = node.clock.now_ms()
     if version < WITH_SESSIONS:

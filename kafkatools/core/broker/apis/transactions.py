@@ -68,9 +68,15 @@ def handle_add_partitions_to_txn(node: TransactionContext, request: Request) -> 
     transaction is added: the others have OPERATION_NOT_ATTEMPTED.
     """
     entity = request.decode()
-    if request.version < FIRST_VERSION_OF_BATCHES:
+    if _is_of_client(request):
         return _handle_client(node, request, entity)
     return _handle_broker(node, request, entity)
+
+
+def _is_of_client(request: Request) -> bool:
+    """Return whether a client sends the request. Another broker, which sends later versions, has checked the rights of
+    its client."""
+    return request.version < FIRST_VERSION_OF_BATCHES
 
 
 def _handle_client(node: TransactionContext, request: Request, entity: Entity) -> Response:
@@ -120,7 +126,7 @@ def _add(
     respond: Callable[[Codes], None],
 ) -> None:
     transactional_id, producer = transaction
-    if not node.authorize(request, WRITE, TRANSACTIONAL_ID, transactional_id):
+    if _is_of_client(request) and not node.authorize(request, WRITE, TRANSACTIONAL_ID, transactional_id):
         respond(dict.fromkeys(partitions, TransactionalIdAuthorizationFailed.code))
         return
     faults = {place: code for place in partitions if (code := _fault(node, request, place))}
@@ -140,8 +146,7 @@ def _add(
 def _fault(node: TransactionContext, request: Request, place: TopicPartition) -> int:
     """The error code that keeps a partition from being added to a transaction, 0 when nothing does."""
     topic, index = place
-    is_internal_write = topic in INTERNAL_TOPICS and request.version < FIRST_VERSION_OF_BATCHES
-    if is_internal_write or not node.authorize(request, WRITE, TOPIC, topic):
+    if _is_of_client(request) and (topic in INTERNAL_TOPICS or not node.authorize(request, WRITE, TOPIC, topic)):
         return TopicAuthorizationFailed.code
     image = node.image.topics.get(topic)
     return 0 if image is not None and index in image.partitions else UnknownTopicOrPartition.code
@@ -180,6 +185,7 @@ def handle_write_txn_markers(node: TransactionContext, request: Request) -> Resp
     Transaction coordinators send it, and tools that end hanging transactions. Needs CLUSTER_ACTION or ALTER on the
     cluster. In version 2 the marker's transaction version says how strictly its epoch is checked (KIP-1228).
     """
+    request.quotas = None  # as in Kafka, what nodes send to nodes has no quota
     entity = request.decode()
     is_allowed = node.authorize(request, CLUSTER_ACTION, CLUSTER, CLUSTER_NAME) or node.authorize(
         request, ALTER, CLUSTER, CLUSTER_NAME

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
+from kafkatools.core.broker.metadata.controller.acls import CLUSTER_ACTION
 from kafkatools.core.broker.server.apis import BROKER_APIS, Api, Handler, Work
 from kafkatools.core.broker.server.quotas import Quotas
 from kafkatools.core.broker.server.request_bounds import Load, ensure_bounded, may_take_long, refused
@@ -55,7 +56,7 @@ class Dispatcher:
             except DecodeError as error:
                 raise CloseConnection(f"malformed request header: {error}") from error
             request.client_id, request.body_offset = header.client_id, header.body_offset
-        if self._node.quotas.is_active:
+        if self._node.quotas.is_active and api.operation != CLUSTER_ACTION:  # as in Kafka, nodes have no quota
             self._node.quotas.begin(request)
         handler = self._handlers.get(api.key)
         if handler is None:

@@ -3,19 +3,21 @@
 A produce request of 20,107 bytes against a producer_byte_rate of 1500 is throttled for 3405 ms by Apache Kafka 4.3.1.
 """
 
+import pathlib
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient, batch
+from support.cluster_nodes import ClusterNodes
 
 from kafkatools.core.broker.metadata.controller.client_quotas import ClientQuotas
 from kafkatools.core.broker.server.mutation_quotas import TokenBucket
 from kafkatools.core.broker.server.quotas import ClientQuotaManager, QuotaLimits, Rate
 from kafkatools.core.clock import SystemClock
 
-PRODUCE, FETCH, METADATA, ALTER_QUOTAS = 0, 1, 3, 49
+PRODUCE, FETCH, METADATA, API_VERSIONS, ALTER_QUOTAS = 0, 1, 3, 18, 49
 WINDOW_MS, WINDOWS = 1000, 11
 
 
@@ -162,3 +164,25 @@ def test_time_is_a_quota_too_and_waits_a_window_at_most(run_node: Callable[..., 
     assert milliseconds(client.call(METADATA, 12, topics=None, allow_auto_topic_creation=False)) == 1000
     other = running.connect()
     assert milliseconds(other.call(METADATA, 12, topics=None, allow_auto_topic_creation=False)) == 1000
+
+
+def test_requests_of_other_nodes_have_no_quota(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ClusterNodes(tmp_path).start()
+    try:
+        cluster.create_topic("t")
+        entity = [{"entity_type": "user", "entity_name": None}]
+        operations = [{"key": "request_percentage", "value": 1.0, "remove": False}]
+        entries = [{"entity": entity, "ops": operations}]
+        cluster.ask(1, ALTER_QUOTAS, 1, entries=entries, validate_only=False)
+        cluster.run_until(lambda: all(node.quotas.is_active for node in cluster.nodes.values()))
+        measured = []
+        for node in cluster.nodes.values():
+            monkeypatch.setattr(node.quotas, "note_request", lambda request: measured.append(request.api_key))
+        data = [{"name": "t", "partition_data": [{"index": 0, "records": batch([b"v"])}]}]
+        fields = {"transactional_id": None, "acks": -1, "timeout": 5000, "topic_data": data}
+        answer = cluster.ask(cluster.leader("t"), PRODUCE, 9, **fields)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        cluster.run_for(1000)
+        assert {PRODUCE} <= set(measured) <= {PRODUCE, API_VERSIONS}  # a new connection asks for the versions
+    finally:
+        cluster.close()

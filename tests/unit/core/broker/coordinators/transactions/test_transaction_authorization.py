@@ -94,3 +94,23 @@ def test_two_phase_commit_is_a_right_of_its_own(tmp_path: pathlib.Path) -> None:
         ["init", "OK", "P0", 0],
         ["init", "OK", "P1", 0],
     ]
+
+
+def test_a_node_adds_partitions_of_its_clients_by_its_right_on_the_cluster(tmp_path: pathlib.Path) -> None:
+    """The broker that got the Produce request has checked the rights of its client (KafkaApis, from version 4 on)."""
+    settings = {"authorizer_class_name": AUTHORIZER, "allow_everyone_if_no_acl_found": "true"}
+    with embedded_broker(tmp_path, **settings) as bootstrap, kafkatools.Admin(bootstrap_servers=bootstrap) as admin:
+        teller = Teller(bootstrap, "node")
+        with teller.client:
+            topic = teller.topic()
+            teller.find_coordinator("x")
+            producer = teller.init("x")
+            resources = (("TOPIC", topic), ("TRANSACTIONAL_ID", "x"))
+            admin.create_acls([kafkatools.Acl(kind, name, "User:shop", "WRITE") for kind, name in resources])
+            teller.add("x", producer, [(topic, 0)])
+            teller.add_batch(("x", producer, [(topic, 0)], False))
+    assert teller.answers == [
+        ["init", "OK", "P0", 0],
+        ["add", f"t-0 {NO_TRANSACTIONAL_ID}"],
+        ["add batch", "OK", ["t-0 OK"]],
+    ]
