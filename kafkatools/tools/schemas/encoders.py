@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from math import inf
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import urljoin
 
 from kafkatools.core import json_texts
 from kafkatools.core.install_command import install_command
@@ -65,19 +68,20 @@ class ProtobufBody:
         try:
             message = ParseDict(value, self._message.message_class(), descriptor_pool=self._message.pool)
             return bytes(message.SerializeToString(deterministic=True))
-        except (ParseError, EncodeError, TypeError, ValueError) as error:
+        except (ParseError, EncodeError, TypeError, ValueError, OverflowError) as error:
             raise InvalidValue(" ".join(str(error).split())) from None
 
 
 class JsonBody:
-    """Validates by a JSON schema; the text stays as it is."""
+    """Validates by a JSON schema; the text stays as it is. As in Confluent's registry, a schema without $schema is of
+    draft 7, and the names of its references are relative to its $id."""
 
     prefix = b""
 
     def __init__(self, registered: RegisteredSchema, origin: str) -> None:
         try:
             from jsonschema.exceptions import SchemaError as InvalidSchema
-            from jsonschema.validators import validator_for
+            from jsonschema.validators import Draft7Validator, extend, validator_for
         except ImportError:
             package = f"JSON Schema needs the Python package jsonschema: {install_command('schemas')}"
             raise SchemaError(package) from None
@@ -88,8 +92,9 @@ class JsonBody:
         self._unresolvable = Unresolvable
         try:
             schema = json_texts.parse_json(registered.text)
-            kind = validator_for(schema)
+            kind = validator_for(schema, default=Draft7Validator)
             kind.check_schema(schema)
+            base = kind.ID_OF(schema) or ""
         except InvalidSchema as error:
             raise SchemaError(f"{origin} is not a valid JSON schema: {error.message}") from None
         except (ValueError, AttributeError, TypeError, RecursionError) as error:
@@ -102,12 +107,13 @@ class JsonBody:
                     contents = json_texts.parse_json(reference.text)
                 except ValueError as error:
                     raise SchemaError(f"{name}, which {origin} references, is not JSON: {error}") from None
-                resources.append((name, Resource.from_contents(contents, default_specification=DRAFT7)))
+                resource = Resource.from_contents(contents, default_specification=DRAFT7)
+                resources.extend((place, resource) for place in {name, urljoin(base, name)})
                 add(reference)
 
         add(registered)
         registry: Registry[Any] = Registry().with_resources(resources)
-        self._validator = kind(schema, registry=registry)
+        self._validator = extend(kind, {"multipleOf": _multiple_of})(schema, registry=registry)
         title = schema.get("title") if isinstance(schema, dict) else None
         self.name: str | None = title if isinstance(title, str) else None
 
@@ -125,6 +131,16 @@ class JsonBody:
         if error is not None:
             raise InvalidValue(error.message, error.json_path.removeprefix("$"))
         return text.strip()
+
+
+def _multiple_of(validator: object, divisor: float, instance: object, schema: object) -> Iterator[Exception]:
+    """The keyword multipleOf for decimal numbers: 19.99 is a multiple of 0.01, though the doubles are not."""
+    from jsonschema.exceptions import ValidationError
+
+    if isinstance(instance, bool) or not isinstance(instance, (int, float)):
+        return
+    if not abs(instance) < inf or Fraction(str(instance)) % Fraction(str(divisor)):
+        yield ValidationError(f"{instance} is not a multiple of {divisor}")
 
 
 _BODIES: dict[str, Callable[[RegisteredSchema, str], BodyEncoder]] = {

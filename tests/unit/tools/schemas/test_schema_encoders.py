@@ -303,6 +303,12 @@ def test_protobuf_reads_back_and_names_what_does_not_fit() -> None:
             body.encode(text)
 
 
+def test_a_number_above_all_doubles_is_no_protobuf_value() -> None:
+    body = ProtobufBody(RegisteredSchema('syntax = "proto3"; message M { double d = 1; }', "PROTOBUF"), "x")
+    with pytest.raises(InvalidValue, match="int too large to convert to float"):
+        body.encode(b'{"d": 1' + b"0" * 400 + b"}")
+
+
 def test_a_protobuf_source_may_hold_other_characters_than_ascii() -> None:
     body = ProtobufBody(RegisteredSchema(PROTO + "// Größe\n", "PROTOBUF"), "x")
     assert body.encode(b'{"id": 5}') == b"\x08\x05"
@@ -438,3 +444,39 @@ def test_json_schema_validates_with_references() -> None:
     missing = JsonBody(RegisteredSchema('{"$ref": "gone"}', "JSON"), "x")
     with pytest.raises(InvalidValue, match="the schema cannot be applied"):
         missing.encode(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "error"),
+    [
+        ({"multipleOf": 0.01}, b"19.99", None),
+        ({"multipleOf": 0.01}, b"19.995", "19.995 is not a multiple of 0.01"),
+        ({"multipleOf": 0.5}, b"1e400", "inf is not a multiple of 0.5"),
+        ({"multipleOf": 3}, b"9007199254740993", None),
+        ({"items": [{"type": "string"}]}, b'["a", 1]', None),
+        ({"items": [{"type": "string"}]}, b"[1]", "field [0]: 1 is not of type 'string'"),
+        ({"dependencies": {"a": ["b"]}}, b'{"a": 1}', "'b' is a dependency of 'a'"),
+        (
+            {"$schema": "https://json-schema.org/draft/2020-12/schema", "prefixItems": [{"type": "string"}]},
+            b"[1]",
+            "field [0]: 1 is not of type 'string'",
+        ),
+    ],
+)
+def test_json_schema_judges_as_the_registry_does(schema: Any, text: bytes, error: str | None) -> None:
+    body = JsonBody(RegisteredSchema(json.dumps(schema), "JSON"), "x")
+    if error is None:
+        assert body.encode(text) == text
+        return
+    with pytest.raises(InvalidValue) as raised:
+        body.encode(text)
+    assert str(raised.value) == error
+
+
+@pytest.mark.parametrize("identity", ["", "http://shop.example/order.json", "order.json"])
+def test_names_of_references_are_relative_to_the_id_of_a_json_schema(identity: str) -> None:
+    customer = RegisteredSchema('{"$ref": "name.json"}', "JSON", (("name.json", RegisteredSchema("false", "JSON")),))
+    schema = {"properties": {"customer": {"$ref": "customer.json"}}} | ({"$id": identity} if identity else {})
+    body = JsonBody(RegisteredSchema(json.dumps(schema), "JSON", (("customer.json", customer),)), "x")
+    with pytest.raises(InvalidValue, match="field customer: False schema does not allow 1"):
+        body.encode(b'{"customer": 1}')
