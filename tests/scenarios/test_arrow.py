@@ -222,6 +222,8 @@ def test_frames_of_other_libraries_and_headers_for_all(kafka: Kafka) -> None:
     send(kafka, topic, batch, key=None, timestamp="at", headers=[("source", b"arrow")])
     maps = pa.array([[("m", b"1")], None], pa.map_(pa.string(), pa.binary()))
     send(kafka, topic, pa.table({"value": pa.nulls(2), "headers": maps}))
+    names = pa.dictionary(pa.int32(), pa.string())
+    send(kafka, topic, with_headers(names, "d", pa.string(), "2"))
     found = [(record.key, record.value, record.headers) for record in kafka.records(topic)]
     assert found == [
         (b"k", b"a", ()),
@@ -230,9 +232,18 @@ def test_frames_of_other_libraries_and_headers_for_all(kafka: Kafka) -> None:
         (None, b"c", (("source", b"arrow"),)),
         (None, None, (("m", b"1"),)),
         (None, None, ()),
+        (None, b"a", (("d", b"2"),)),
     ]
     times = [record.timestamp for record in kafka.records(topic)]
     assert times[2:4] == [7, 1704067200000] and min(times[:2]) > 1704067200000
+
+
+def with_headers(key_type: pa.DataType, key: object, value_type: pa.DataType, value: object) -> pa.Table:
+    """A table with one row and one header."""
+    headers = pa.array(
+        [[{"key": key, "value": value}]], pa.list_(pa.struct([("key", key_type), ("value", value_type)]))
+    )
+    return pa.table({"value": ["a"], "headers": headers})
 
 
 BAD: list[tuple[object, dict[str, Any], type[Exception], str]] = [
@@ -242,6 +253,9 @@ BAD: list[tuple[object, dict[str, Any], type[Exception], str]] = [
     (pa.table({"value": ["a"]}), {"key": "id"}, ValueError, "no column 'id'"),
     (pa.table({"value": [1]}), {}, TypeError, "'value' is int64: cast it to string or binary"),
     (pa.table({"value": ["a"], "headers": [1]}), {}, TypeError, "headers are a list of structs"),
+    (with_headers(pa.binary(), b"trace", pa.binary(), b"1"), {}, TypeError, "headers are a list of structs"),
+    (with_headers(pa.string(), "trace", pa.int64(), 1), {}, TypeError, "headers are a list of structs"),
+    (with_headers(pa.string(), None, pa.binary(), b"1"), {}, ValueError, "'headers' has a header without a name"),
     (pa.table({"value": ["a"], "p": [None]}), {"partition": "p"}, TypeError, "a partition is integers"),
     (pa.table({"value": ["a", "b"], "p": [0, None]}), {"partition": "p"}, ValueError, "'p' has a null"),
     (pa.table({"value": ["a"], "p": [-1]}), {"partition": "p"}, ValueError, "negative partition"),

@@ -135,16 +135,37 @@ def _cells(table: pa.Table, name: str) -> pa.ChunkedArray:
     import pyarrow as pa
 
     column = _column(table, name)
-    found = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    is_cells = (
-        pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
-        pa.types.is_fixed_size_binary, pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_null,
-    )  # fmt: skip
-    if not any(is_type(found) for is_type in is_cells):
+    found = _item_type(column.type)
+    if not _is_cell(found):
         raise TypeError(f"The column {name!r} is {column.type}: cast it to string or binary before it is sent")
     if pa.types.is_dictionary(column.type):
         column = column.cast(found)
     return column.cast(pa.binary())
+
+
+def _item_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the type of the items of a dictionary, any other type as it is."""
+    import pyarrow as pa
+
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(is_type(arrow_type) for is_type in is_text)
+
+
+def _is_cell(arrow_type: pa.DataType) -> bool:
+    """Return whether values of this type are text, bytes or null."""
+    import pyarrow as pa
+
+    is_other = (
+        pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view,
+        pa.types.is_null,
+    )  # fmt: skip
+    return _is_text(arrow_type) or any(is_type(arrow_type) for is_type in is_other)
 
 
 def _numbers(table: pa.Table, name: str, kind: str) -> pa.ChunkedArray:
@@ -182,9 +203,15 @@ def _headers(table: pa.Table, name: str) -> pa.ChunkedArray:
     is_list = pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)
     if not is_list or not pa.types.is_struct(arrow_type.value_type):
         raise TypeError(f"The column {name!r} is {arrow_type}: headers are {_HEADERS_HINT}")
-    fields = {arrow_type.value_type.field(number).name for number in range(arrow_type.value_type.num_fields)}
-    if fields != {"key", "value"}:
+    fields = {field.name: _item_type(field.type) for field in arrow_type.value_type}
+    if fields.keys() != {"key", "value"}:
         raise TypeError(f"The column {name!r} has the fields {sorted(fields)}: headers are {_HEADERS_HINT}")
+    if not _is_text(fields["key"]) or not _is_cell(fields["value"]):
+        raise TypeError(f"The column {name!r} is {arrow_type}: headers are {_HEADERS_HINT}")
+    import pyarrow.compute as pc
+
+    if pc.struct_field(pc.list_flatten(column), "key").null_count:
+        raise ValueError(f"The column {name!r} has a header without a name")
     return column
 
 
