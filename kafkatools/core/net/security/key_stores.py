@@ -86,7 +86,8 @@ def _trusted_of(store: _Store, data: bytes) -> list[bytes]:
     if store.type == "PEM":
         return pem.certificates(_text(data), store.source)
     if data.startswith(_JKS_MAGIC):
-        return list(_java_key_store(store, data).certificates)
+        content = _java_key_store(store, data)
+        return [*content.certificates, *(key.chain[0] for key in content.keys if key.chain)]  # as in Java
     from kafkatools.core.net.security.pkcs12 import trusted_of
 
     return trusted_of(data, store.password, store.wrong_password)

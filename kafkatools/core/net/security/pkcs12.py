@@ -11,14 +11,16 @@ from kafkatools.core.errors import KeyStoreUnreadable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+    from cryptography.x509 import Certificate
 
 
 def trusted_of(data: bytes, password: str | None, wrong: KeyStoreUnreadable) -> list[bytes]:
-    """The trusted certificates of a PKCS #12 file as DER. Raises `wrong` for a wrong password or a damaged file."""
+    """The trusted certificates of a PKCS #12 file as DER: as in Java also the key's own one, and none of its issuers.
+    Raises `wrong` for a wrong password or a damaged file."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    store = _load(data, password, wrong)
-    return [entry.certificate.public_bytes(Encoding.DER) for entry in store.additional_certs]
+    chain, others = _chain_and_others(_load(data, password, wrong))
+    return [certificate.public_bytes(Encoding.DER) for certificate in (*chain[:1], *others)]
 
 
 def identity_of(data: bytes, password: str, source: str, wrong: KeyStoreUnreadable) -> tuple[bytes, list[bytes]]:
@@ -29,15 +31,22 @@ def identity_of(data: bytes, password: str, source: str, wrong: KeyStoreUnreadab
     store = _load(data, password, wrong)
     if store.key is None or store.cert is None:
         raise KeyStoreUnreadable(f"{source}: it contains no private key")
-    chain, candidates = [store.cert.certificate], [entry.certificate for entry in store.additional_certs]
-    while chain[-1].issuer != chain[-1].subject:
-        issuer = next((candidate for candidate in candidates if candidate.subject == chain[-1].issuer), None)
-        if issuer is None:
-            break
-        candidates.remove(issuer)
-        chain.append(issuer)
+    chain, _ = _chain_and_others(store)
     plain = store.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     return plain, [certificate.public_bytes(Encoding.DER) for certificate in chain]
+
+
+def _chain_and_others(store: PKCS12KeyAndCertificates) -> tuple[list[Certificate], list[Certificate]]:
+    """The chain of the private key, its own certificate first, and the certificates that are not part of it."""
+    others = [entry.certificate for entry in store.additional_certs]
+    chain = [] if store.cert is None else [store.cert.certificate]
+    while chain and chain[-1].issuer != chain[-1].subject:
+        issuer = next((candidate for candidate in others if candidate.subject == chain[-1].issuer), None)
+        if issuer is None:
+            break
+        others.remove(issuer)
+        chain.append(issuer)
+    return chain, others
 
 
 def _load(data: bytes, password: str | None, wrong: KeyStoreUnreadable) -> PKCS12KeyAndCertificates:

@@ -45,11 +45,18 @@ def keystore(name: str, **more: str) -> dict[str, str]:
         truststore("trust.p12", password="storepass1"),
         truststore("ca.pem", type="PEM"),
         {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ONE_LINE["ca.pem"]},
-        truststore("client.jks", password="storepass1"),
     ],
 )
 def test_trusted_certificates(values: dict[str, str]) -> None:
     assert trusted_certificates(settings(values)) == [CA]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("client.jks", [CA, CLIENT]), ("client.p12", [CLIENT]), ("client-legacy.p12", [CLIENT])]
+)
+def test_a_key_store_as_truststore_trusts_what_java_trusts(name: str, expected: list[bytes]) -> None:
+    """The certificate of its key, not the authority in the chain; client.jks has the authority as an entry, too."""
+    assert trusted_certificates(settings(truststore(name, password="storepass1"))) == expected
 
 
 def test_without_a_truststore_the_system_is_trusted() -> None:
