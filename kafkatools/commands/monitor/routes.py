@@ -45,26 +45,22 @@ class Route(NamedTuple):
 
 
 class Site(NamedTuple):
-    """All paths of one address. `cookie_suffix` tells monitors on one machine apart; without one it is the port."""
+    """All paths of one address."""
 
     routes: dict[str, Route]
     access: Access
-    cookie_suffix: str = ""
-
-    @property
-    def cookie(self) -> str:
-        """The name of the cookie with the token."""
-        return f"{COOKIE}{self.cookie_suffix}"
 
 
-def respond(request: Request, site: Site) -> Reply | LongReply:
-    """Return the response to a valid request. Raises Refused."""
+def respond(request: Request, site: Site, port: int) -> Reply | LongReply:
+    """Return the response to a valid request. The name of the cookie with the token ends with the port, since browsers
+    send all monitors of a machine the same cookies. Raises Refused."""
+    cookie = f"{COOKIE}-{port}"
     route = site.routes.get(request.path)
     if route is None:
         text = f"Not found. The paths are {', '.join(sorted(site.routes))}.\n"
         return _reply(request, Content(TEXT, text.encode(), HTTPStatus.NOT_FOUND))
     by_url = site.access.role_of([request.url_token]) if route.is_page else None
-    role = by_url or site.access.role_of(request.tokens(site.cookie))
+    role = by_url or site.access.role_of(request.tokens(cookie))
     _check(request, route, role)
     try:
         content = route.content(Visit(request.query, role, request.accept))
@@ -72,7 +68,7 @@ def respond(request: Request, site: Site) -> Reply | LongReply:
         raise _internal_error(request) from None
     if not isinstance(content, Content):
         return _long_reply(request, content)
-    return _reply(request, content, cookie_header(site.cookie, request.url_token) if by_url else {})
+    return _reply(request, content, cookie_header(cookie, request.url_token) if by_url else {})
 
 
 def _internal_error(request: Request) -> Refused:

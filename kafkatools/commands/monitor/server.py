@@ -113,8 +113,7 @@ def listening(address: HostPort, site: Site) -> Iterator[int]:
     port = address.port
 
     def respond_to(head: bytes) -> http_server.Reply | http_server.LongReply:
-        named = site if site.cookie_suffix else site._replace(cookie_suffix=f"-{port}")
-        return respond(parse_request(head, address.host), named)
+        return respond(parse_request(head, address.host), site, port)
 
     with ExitStack() as stack:
         try:
