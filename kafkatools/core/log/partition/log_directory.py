@@ -9,10 +9,11 @@ replica of a deleted topic is removed. A log directory that is offline (`failure
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
-from kafkatools.core.errors import KafkaStorageError
+from kafkatools.core.errors import KafkaError, KafkaStorageError
 from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.format import checkpoints, filenames
@@ -27,6 +28,8 @@ _NOT_PARTITIONS = (
 )
 _METADATA_TOPIC = "__cluster_metadata"
 _Offsets = dict[TopicPartition, int]
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class LogDirectory:
@@ -294,14 +297,7 @@ class LogDirectory:
         if self.first_dirty_offsets():
             name = filenames.CLEANER_OFFSET_CHECKPOINT
             steps.append(partial(self.checkpoint, name, lambda log: log.first_dirty_offset))
-        failures: list[Exception] = []
-        for step in steps:
-            try:
-                step()
-            except (OSError, KafkaStorageError) as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        of_each(steps, lambda step: step())
         if not is_clean or self._unopened or any(log.failure is not None for log in self.logs.values()):
             return
         checkpoints.write_clean_shutdown(self.files, self.path_of(filenames.CLEAN_SHUTDOWN), broker_epoch)
@@ -326,6 +322,19 @@ class LogDirectory:
         self.failure = KafkaStorageError(f"Log directory {self.path} is offline: {error}")
         for log in self.logs.values():
             log.go_offline(error)
+
+
+def of_each(items: Iterable[_Item], work: Callable[[_Item], _Result]) -> list[_Result]:
+    """Call `work` for each item and return the results. Raises the first OSError or KafkaError after all were tried."""
+    results, failures = [], []
+    for item in items:
+        try:
+            results.append(work(item))
+        except (OSError, KafkaError) as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    return results
 
 
 class _DirectoryTasks(DelayedTasks):

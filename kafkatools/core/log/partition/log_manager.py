@@ -9,22 +9,19 @@ waits.
 
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
 
-from kafkatools.core.errors import KafkaError, KafkaStorageError
+from kafkatools.core.errors import KafkaStorageError
 from kafkatools.core.log.delayed_tasks import DelayedTasks
 from kafkatools.core.log.files import FileSystem
 from kafkatools.core.log.format import filenames
 from kafkatools.core.log.format.filenames import TopicPartition
 from kafkatools.core.log.partition.log_config import LogConfig
-from kafkatools.core.log.partition.log_directory import LogDirectory
+from kafkatools.core.log.partition.log_directory import LogDirectory, of_each
 from kafkatools.core.log.partition.partition_log import PartitionLog
 
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 UNASSIGNED = uuid.UUID(int=1)
 """Kafka's DirectoryId.UNASSIGNED: the broker may choose."""
 
@@ -334,7 +331,7 @@ class LogManager:
         number of deleted segments. Raises the first error after all logs were tried: a full disk keeps a log from
         rolling its last segment, but not the others from making room."""
         idle = [log for log in self.logs.values() if log.failure is None and log.cleaning is None]
-        return sum(_of_each(idle, lambda log: log.delete_retention_segments(wall_ms)))
+        return sum(of_each(idle, lambda log: log.delete_retention_segments(wall_ms)))
 
     def cleanable_logs(self) -> Iterator[PartitionLog]:
         """Iterate over the open logs without a future replica, whatever their cleanup.policy."""
@@ -349,7 +346,7 @@ class LogManager:
         """Flush the logs whose last flush is flush.ms ago or more (LogManager.flushDirtyLogs). Raises the first
         KafkaStorageError after all were tried."""
         due = [log for log in self.logs.values() if wall_ms - log.last_flush_ms >= log.config.flush_ms]
-        _of_each(due, lambda log: log.flush(wall_ms))
+        of_each(due, lambda log: log.flush(wall_ms))
 
     def remove_expired_producers(self, wall_ms: int) -> None:
         """Forget producers without an open transaction that wrote nothing for producer.id.expiration.ms, in all
@@ -381,21 +378,7 @@ class LogManager:
         """Flush and close the logs of all live directories, and write their checkpoints. Clean shutdown markers are
         written if `is_clean`, except in a directory with an error. Raises the first OSError or KafkaError after all
         directories were tried."""
-        _of_each(self.live, lambda directory: directory.close(broker_epoch, is_clean=is_clean))
-
-
-def _of_each(items: Iterable[_Item], work: Callable[[_Item], _Result]) -> list[_Result]:
-    """Call `work` for each log or directory and return the results. Raises the first OSError or KafkaError after all
-    were tried."""
-    results, failures = [], []
-    for item in items:
-        try:
-            results.append(work(item))
-        except (OSError, KafkaError) as error:
-            failures.append(error)
-    if failures:
-        raise failures[0]
-    return results
+        of_each(self.live, lambda directory: directory.close(broker_epoch, is_clean=is_clean))
 
 
 def _joined_names(names: list[TopicPartition]) -> str:
