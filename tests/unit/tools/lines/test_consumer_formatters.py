@@ -90,6 +90,14 @@ def test_no_op_prints_nothing_and_counts() -> None:
     assert written({}, name=NO_OP_FORMATTER) == b""
 
 
+def test_a_null_is_not_deserialized() -> None:
+    """Kafka's formatter deserializes the text of null.literal: docs/differences.md, `consumer-null`."""
+    nulls = fetched((None, None, (("h", None),)))
+    names = {f"{part}.deserializer": DESERIALIZERS + "LongDeserializer" for part in ("key", "value", "headers")}
+    properties = {"print.key": "true", "print.headers": "true", "null.literal": "-"}
+    assert written({**properties, **names}, nulls) == b"h:-\t-\t-\n"
+
+
 def test_record_that_cannot_be_formatted_leaves_nothing_behind() -> None:
     numbers = fetched(
         ((7).to_bytes(4, "big"), (42).to_bytes(8, "big"), ()),
