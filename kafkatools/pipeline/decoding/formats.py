@@ -138,13 +138,16 @@ def _by_spark(table: DataFrame, plan: Plan) -> DataFrame:
     if plan.type is None:
         bad = F.col(plan.part).isNotNull() & ~is_text
         return _with(table, plan, F.when(is_text, text), bad)
-    # The text is parsed as a field of an object: parsed alone, Spark would ignore whatever follows its first value.
-    whole = F.concat(F.lit(f'{{"{_WHOLE}":'), F.when(is_text, text), F.lit("}"))
-    fields = T.StructType([T.StructField(_WHOLE, plan.type), T.StructField(_CORRUPT, T.StringType())])
+    # The text is parsed as the only item of an array: parsed alone, Spark would ignore whatever follows its first
+    # value, and as a field of an object, further fields.
+    whole = F.concat(F.lit(f'{{"{_WHOLE}":['), F.when(is_text, text), F.lit("]}"))
+    fields = T.StructType([T.StructField(_WHOLE, T.ArrayType(plan.type)), T.StructField(_CORRUPT, T.StringType())])
     parsed = F.from_json(whole, fields, {"columnNameOfCorruptRecord": _CORRUPT})
     table = table.withColumn("__kt_parsed", parsed)
-    value = F.col(f"__kt_parsed.{_WHOLE}")
-    is_sound = is_text & value.isNotNull() & F.col(f"__kt_parsed.{_CORRUPT}").isNull()
+    items = F.col(f"__kt_parsed.{_WHOLE}")
+    value = F.get(items, F.lit(0))
+    is_whole = (F.size(items) == 1) & F.col(f"__kt_parsed.{_CORRUPT}").isNull()
+    is_sound = F.coalesce(is_text & is_whole & value.isNotNull(), F.lit(False))
     bad = F.col(plan.part).isNotNull() & ~is_sound
     return _with(table, plan, F.when(is_sound, value), bad).drop("__kt_parsed")
 
