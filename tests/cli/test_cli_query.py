@@ -420,6 +420,13 @@ def test_constants_that_json_lacks(broker: str, value: str) -> None:
     assert rows(run_kt("query", query, "--bootstrap-server", broker, "--json")) == [{"records": RECORDS, "other": True}]
 
 
+def test_nanoseconds_keep_all_digits() -> None:
+    times = "unnest(['2026-01-01 00:00:00.123456789', NULL, '1969-12-31 23:59:59'])::TIMESTAMP_NS AS t"
+    assert query(f"SELECT {times}") == [
+        {"t": "2026-01-01T00:00:00.123456789"}, {"t": None}, {"t": "1969-12-31T23:59:59.000000000"},
+    ]  # fmt: skip
+
+
 def test_intervals_and_far_dates_are_text(tmp_path: pathlib.Path) -> None:
     intervals = "INTERVAL 14 MONTH + INTERVAL 3 DAY - INTERVAL 90 MINUTE AS a, to_milliseconds(1230) AS b"
     ran = run_kt("query", f"SELECT {intervals}, INTERVAL 0 DAY AS c, [INTERVAL '-1' DAY] AS d", "--json")
@@ -433,7 +440,7 @@ def test_intervals_and_far_dates_are_text(tmp_path: pathlib.Path) -> None:
     ]
     nested = run_kt("query", "SELECT [DATE '20000-01-01'] AS x")
     assert (nested.status, nested.err.splitlines()[0]) == (
-        1, "A value of type list<l: date32[day]> has a time before the year 1 or after 9999"
+        1, "A value of type list<l: date32[day]> has a time before the year 1 or after 9999, or nanoseconds"
     )  # fmt: skip
     written = run_kt("query", "SELECT INTERVAL 1 DAY AS x", "--output", "x.parquet", cwd=tmp_path)
     assert written.status == 1 and written.err.startswith("The rows cannot be written as Parquet: ")

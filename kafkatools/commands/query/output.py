@@ -97,15 +97,17 @@ def _parts(batches: Iterable[pa.RecordBatch]) -> Rows:
 
 
 def _values(column: pa.Array) -> list[object]:
-    """Return the values of a column. Timestamps in microseconds are converted here: pyarrow would import pandas for
-    them, which takes longer than a small query."""
+    """Return the values of a column. Timestamps in microseconds and nanoseconds are converted here: pyarrow would
+    import pandas for them, which takes longer than a small query, and without pandas it fails for nanoseconds."""
     import pyarrow as pa
 
+    if column.type == pa.timestamp("ns"):
+        return [None if text is None else text.replace(" ", "T") for text in column.cast(pa.string()).to_pylist()]
     zone = {pa.timestamp("us"): None, pa.timestamp("us", "UTC"): datetime.UTC}
     if column.type not in zone:
         try:
             values: list[object] = column.to_pylist()
-        except OverflowError:  # a date before the year 1 or after 9999
+        except (OverflowError, ValueError):  # a date before the year 1 or after 9999; nanoseconds without pandas
             return _days_since_1970(column)
         return values
     epoch = datetime.datetime(1970, 1, 1, tzinfo=zone[column.type])
@@ -126,7 +128,7 @@ def _days_since_1970(column: pa.Array) -> list[object]:
 
     if column.type != pa.date32():
         raise CommandError(
-            f"A value of type {column.type} has a time before the year 1 or after 9999",
+            f"A value of type {column.type} has a time before the year 1 or after 9999, or nanoseconds",
             hint="Cast it to text: (...)::VARCHAR",
         )
     days = column.view(pa.int32()).to_pylist()

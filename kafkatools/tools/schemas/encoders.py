@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from functools import cache
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urljoin
 
 from kafkatools.core import json_texts
@@ -16,6 +19,9 @@ from kafkatools.tools.schemas.registry import AVRO, JSON, PROTOBUF, RegisteredSc
 from kafkatools.tools.schemas.schema_files import KINDS, kind_of_file, read_schema
 from kafkatools.tools.schemas.subjects import NewSchema, Subjects, split_version
 from kafkatools.tools.schemas.wire_format import header, message_path_bytes
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 STRATEGIES = ("topic", "record", "topic-record")
 """How the subject of a schema file is named: TOPIC-value, the record's full name, or TOPIC-NAME."""
@@ -67,9 +73,42 @@ class ProtobufBody:
             raise InvalidValue(f"expected an object for the message {self.name}")
         try:
             message = ParseDict(value, self._message.message_class(), descriptor_pool=self._message.pool)
+            _ensure_base64(value, self._message.descriptor)
             return bytes(message.SerializeToString(deterministic=True))
         except (ParseError, EncodeError, TypeError, ValueError, OverflowError) as error:
             raise InvalidValue(" ".join(str(error).split())) from None
+
+
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}(?:==)?|[A-Za-z0-9+/_-]{3}=?)?")
+
+
+@cache
+def _fields(message: Descriptor) -> dict[str, FieldDescriptor]:
+    return {name: field for field in message.fields for name in (field.name, field.json_name)}
+
+
+def _ensure_base64(values: Mapping[str, object], message: Descriptor) -> None:
+    """Raise InvalidValue for a text of a bytes field that is not Base64: the library leaves out what it cannot read.
+    `values` were parsed as this message, or as entries of a map."""
+    if message.full_name == "google.protobuf.Any":  # its JSON has the fields of another message
+        return
+    entry = message.fields_by_name["value"] if message.GetOptions().map_entry else None
+    for name, item in values.items():
+        field = entry or _fields(message).get(name)
+        try:
+            for one in item if isinstance(item, list) else (item,):
+                if field is not None and isinstance(one, str):
+                    _ensure_base64_text(one, field)
+                elif field is not None and field.message_type is not None and isinstance(one, dict):
+                    _ensure_base64(one, field.message_type)
+        except InvalidValue as error:
+            raise error.inside(f".{name}") from None
+
+
+def _ensure_base64_text(text: str, field: FieldDescriptor) -> None:
+    is_wrapped = field.message_type is not None and field.message_type.full_name == "google.protobuf.BytesValue"
+    if (is_wrapped or field.type == field.TYPE_BYTES) and not _BASE64.fullmatch(text):
+        raise InvalidValue(f"expected Base64, not {json.dumps(text)}")
 
 
 class JsonBody:

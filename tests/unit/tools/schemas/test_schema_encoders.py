@@ -309,6 +309,33 @@ def test_a_number_above_all_doubles_is_no_protobuf_value() -> None:
         body.encode(b'{"d": 1' + b"0" * 400 + b"}")
 
 
+BYTES = """syntax = "proto3";
+import "google/protobuf/any.proto"; import "google/protobuf/duration.proto"; import "google/protobuf/wrappers.proto";
+message Data {
+  bytes raw = 1; repeated bytes more = 2; map<string, bytes> by_name = 3; google.protobuf.BytesValue one = 4;
+  Data next = 5; map<string, Data> all = 6; string text = 7; map<string, string> texts = 8;
+  google.protobuf.Any any = 9; google.protobuf.Duration lasts = 10;
+}
+"""
+
+
+def test_protobuf_bytes_are_base64_or_refused() -> None:
+    body = ProtobufBody(RegisteredSchema(BYTES, "PROTOBUF"), "x")
+    assert body.encode(b'{"raw": "/w==", "more": ["_w", ""]}') == b"\x0a\x01\xff\x12\x01\xff\x12\x00"
+    assert (
+        body.encode(b'{"text": "a b", "texts": {"raw": "a b"}, "one": null}') == b":\x03a bB\x0a\x0a\x03raw\x12\x03a b"
+    )
+    duration = b'{"any": {"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1.5s"}}'
+    assert body.encode(duration).endswith(b"\x12\x08\x08\x01\x10\x80\xca\xb5\xee\x01")
+    for text, place in (
+        (b'{"raw": "some text!"}', "raw"), (b'{"raw": "%"}', "raw"), (b'{"more": ["", "%%%"]}', "more"),
+        (b'{"byName": {"a": "%%%"}}', "byName.a"), (b'{"one": "%%%"}', "one"),
+        (b'{"next": {"next": {"raw": "%%%"}}}', "next.next.raw"), (b'{"all": {"k": {"raw": "%%%"}}}', "all.k.raw"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidValue, match=f"^field {place}: expected Base64, not "):
+            body.encode(text)
+
+
 def test_a_protobuf_source_may_hold_other_characters_than_ascii() -> None:
     body = ProtobufBody(RegisteredSchema(PROTO + "// Größe\n", "PROTOBUF"), "x")
     assert body.encode(b'{"id": 5}') == b"\x08\x05"
