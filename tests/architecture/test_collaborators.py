@@ -30,13 +30,14 @@ def is_function(value: ast.expr, methods: set[str]) -> bool:
 
 def functions_set_elsewhere(tree: ast.AST) -> Iterator[ast.Assign]:
     """The assignments of a function to an attribute of another object than `self`."""
-    for cls in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))):
-        methods = methods_of(cls) if isinstance(cls, ast.ClassDef) else set()
-        for node in ast.walk(cls):
-            if isinstance(node, ast.Assign) and is_function(node.value, methods):
-                owners = [ast.unparse(target.value) for target in node.targets if isinstance(target, ast.Attribute)]
-                if any(owner != "self" for owner in owners):
-                    yield node
+    nodes = list(ast.walk(tree))
+    classes = [(node, methods_of(node)) for node in nodes if isinstance(node, ast.ClassDef)]
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            around = [methods for cls, methods in classes if cls.lineno <= node.lineno <= (cls.end_lineno or 0)]
+            owners = [ast.unparse(target.value) for target in node.targets if isinstance(target, ast.Attribute)]
+            if any(owner != "self" for owner in owners) and is_function(node.value, set().union(*around)):
+                yield node
 
 
 def lines(tree: ast.AST) -> set[int]:

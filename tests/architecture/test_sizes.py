@@ -57,6 +57,7 @@ def test_any_stands_only_where_a_value_really_is_anything() -> None:
     words = (
         token.string
         for path in modules()
+        if "Any" in path.read_text()
         for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
         if token.type == tokenize.NAME
     )
