@@ -1,6 +1,7 @@
 """The optional extensions: the kernels, compiled if there are Cython, a C compiler and Python's headers, plain Python
 otherwise."""
 
+import multiprocessing
 import os
 import pathlib
 import sys
@@ -128,8 +129,14 @@ def extensions() -> list[Extension]:
         modules.append(Extension(f"kafkatools.core.{name}", [f"{source}{suffix}"], depends=[f"{source}.pxd"]))
     # the branches for plain Python are unreachable by design
     directives = {"warn.unreachable": False}
+    # Processes that are not forked would run this file once more.
+    processes = os.cpu_count() or 0 if multiprocessing.get_start_method() == "fork" else 0
     built: list[Extension] = cythonize(
-        modules, language_level=3, compiler_directives=directives, shared_utility_qualified_name=SHARED
+        modules,
+        nthreads=processes,
+        language_level=3,
+        compiler_directives=directives,
+        shared_utility_qualified_name=SHARED,
     )
     for extension in built:
         extension.optional = not are_required

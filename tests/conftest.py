@@ -179,6 +179,9 @@ SLOW_FILES = (
     "test_real_migrate.py",
     "test_real_aio.py",
     "test_real_producer.py",
+    "test_real_security.py",
+    "test_share_clients.py",
+    "test_transactional_producer.py",
 )
 """Files of the large stage whose tests take half a minute and more: they begin first among the others."""
 NODES = ("node_1", "node_2")
