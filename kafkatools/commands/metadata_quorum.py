@@ -242,7 +242,7 @@ def _endpoints(settings: Mapping[str, str]) -> list[Endpoint]:
         for text in filter(None, (part.strip() for part in settings.get(setting, "").split(","))):
             name, separator, address = text.partition("://")
             host, colon, port = address.rpartition(":")
-            if not separator or not colon or not port.isdecimal():
+            if not separator or not colon or not port.isdecimal() or int(port) > 65535:
                 raise CommandError(f"Unable to parse a listener in {setting}: {text}")
             listeners[name.upper()] = Endpoint(name.upper(), host.strip("[]") or "localhost", int(port))
     endpoints = []

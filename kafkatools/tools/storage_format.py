@@ -248,7 +248,7 @@ def _controller_endpoint(settings: Mapping[str, str]) -> tuple[str, int]:
             label, separator, address = listener.strip().partition("://")
             host, colon, port = address.rpartition(":")
             if separator and label.upper() == name and colon and port.isdecimal():
-                return host.strip("[]") or "localhost", int(port)
+                return host.strip("[]") or "localhost", _checked_port(int(port))
     raise CommandError(f"Neither advertised.listeners nor listeners has a listener named {name}")
 
 
@@ -273,11 +273,16 @@ def _voter(text: str) -> Voter:
         port = java_int(port_text)
     except ValueError:
         raise CommandError(f"Failed to parse port in dynamic voter string: {port_text}") from None
-    if not 0 <= port <= 65535:
-        raise CommandError(f"Invalid port {port} in dynamic voter string.")
+    _checked_port(port)
     if not is_uuid(directory_id):
         raise CommandError(f"Failed to parse directory ID in dynamic voter string: {directory_id}")
     return Voter(node, host, port, directory_id)
+
+
+def _checked_port(port: int) -> int:
+    if not 0 <= port <= 65535:
+        raise CommandError(f"Invalid port {port} in dynamic voter string.")
+    return port
 
 
 def _split_host(text: str) -> tuple[str, str]:

@@ -131,6 +131,7 @@ _IS_VALID = "Is this a valid controller configuration file?"
         ({"controller.listener.names": "X"}, "Cannot find information about controller listener name: X"),
         ({"listeners": None}, "Cannot find information about controller listener name: CONTROLLER"),
         ({"listeners": "CONTROLLER://h"}, "Unable to parse a listener in listeners: CONTROLLER://h"),  # ours
+        ({"listeners": "CONTROLLER://h:65536"}, "Unable to parse a listener in listeners: CONTROLLER://h:65536"),
     ],
 )
 def test_add_controller_refuses_properties_as_apache_kafka(

@@ -123,6 +123,8 @@ def test_initial_controllers_are_refused_as_by_apache_kafka(tmp_path: pathlib.Pa
          "SCRAM is only supported in metadata.version 3.5-IV2 or later."),
         (_DYNAMIC.replace("broker,controller", "broker"), "--standalone",
          "You can only use --standalone on a controller."),
+        (_DYNAMIC.replace("controller://localhost:19993", "controller://localhost:99999"), "--standalone",
+         "Invalid port 99999 in dynamic voter string."),
     ],
 )  # fmt: skip
 def test_levels_are_refused_as_by_apache_kafka(
