@@ -16,7 +16,9 @@ from kafkatools.core.broker.metadata.broker_settings import (
     check_min_isr,
 )
 from kafkatools.core.broker.metadata.cluster_settings import listeners_of
+from kafkatools.core.broker.metadata.controller.partition_change import record_version
 from kafkatools.core.broker.metadata.dynamic_checks import base_name, check_broker_configs
+from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
 from kafkatools.core.broker.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -36,7 +38,7 @@ from kafkatools.core.errors import (
     UnknownTopicOrPartition,
 )
 from kafkatools.core.protocol.entities import Entity
-from kafkatools.core.protocol.schemas.metadata import ClearElrRecord, ConfigRecord
+from kafkatools.core.protocol.schemas.metadata import ClearElrRecord, ConfigRecord, PartitionChangeRecord
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NEEDS_NAME = {
@@ -234,11 +236,26 @@ def _check_listeners(remaining: Mapping[str, str], settings: BrokerSettings) -> 
 
 
 def _clear_elr(image: MetadataImage, resource: Resource, changed: Sequence[str]) -> list[Entity]:
-    """Return the record that clears eligible leader replicas, as a list: empty unless they are enabled and
-    min.insync.replicas changes."""
+    """Return the records that clear eligible leader replicas: none unless they are enabled and min.insync.replicas
+    changes. Those of partitions without in-sync replicas are set again, or no replica could lead these any more. They
+    have all acknowledged records whatever the setting is, since nothing is acknowledged without a leader."""
     if MIN_ISR not in changed or image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
         return []
-    return [ClearElrRecord(topic_name=resource[1] if resource[0] == TOPIC_RESOURCE else "")]
+    kind, name = resource
+    topics = [image.topics[name]] if kind == TOPIC_RESOURCE else image.topics.values()
+    kept = [
+        PartitionChangeRecord(
+            version=record_version(image.features[METADATA_VERSION]),
+            topic_id=topic.topic_id,
+            partition_id=partition.partition_id,
+            eligible_leader_replicas=partition.elr,
+            last_known_elr=partition.last_known_elr,
+        )
+        for topic in topics
+        for partition in topic.partitions.values()
+        if not partition.isr
+    ]
+    return [ClearElrRecord(topic_name=name if kind == TOPIC_RESOURCE else ""), *kept]
 
 
 def cluster_min_isr_record(static: Config) -> Entity:

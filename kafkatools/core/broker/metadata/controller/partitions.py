@@ -68,15 +68,16 @@ def reassign(
 
 
 def _cancel(control: ReplicaControl, topic: TopicState, partition: PartitionState) -> list[Entity]:
-    """Return the record that restores the replicas before the reassignment (PartitionReassignmentRevert). Raises
-    NoReassignmentInProgress, InvalidReplicaAssignment."""
+    """Return the record that restores the replicas before the reassignment (PartitionReassignmentRevert). Without an
+    in-sync replica among them an eligible leader replica is enough. Raises NoReassignmentInProgress,
+    InvalidReplicaAssignment."""
     if not partition.is_reassigning:
         raise NoReassignmentInProgress()
     replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
     isr = tuple(replica for replica in partition.isr if replica not in partition.adding_replicas)
     if not replicas:
         raise InvalidReplicaAssignment("Invalid replica assignment: addingReplicas contains all replicas.")
-    if not isr:
+    if not isr and not set(replicas).intersection(partition.elr):
         if not control.allows_unclean_election(topic.name):
             raise InvalidReplicaAssignment(
                 f"Unable to revert partition assignment for {topic.name}:{partition.partition_id} because it would "

@@ -162,6 +162,40 @@ def test_changing_min_insync_replicas_clears_who_was_eligible_under_the_old_valu
     assert cluster.partition("a").partition_epoch == epoch + 1  # as Apache Kafka's, whose leaders name this epoch
 
 
+@pytest.mark.parametrize("resource", [(2, "a"), (4, "")])
+def test_a_partition_that_has_only_eligible_leaders_left_keeps_them(resource: tuple[int, str]) -> None:
+    cluster = Cluster([1, 2])
+    cluster.create("a", [1, 2])
+    cluster.controller.alter_configs((4, ""), [ConfigChange("min.insync.replicas", SET, "2")], validate_only=False)
+    for broker_id in (2, 1):
+        cluster.kill(broker_id)
+    before = cluster.partition("a")
+    assert (before.isr, before.elr, before.last_known_elr) == ((), (1, 2), (1,))
+    cluster.controller.alter_configs(resource, [ConfigChange("min.insync.replicas", SET, "1")], validate_only=False)
+    assert (cluster.partition("a").elr, cluster.partition("a").last_known_elr) == ((1, 2), (1,))
+    cluster.register(2, 2)
+    cluster.unfence(2)
+    assert cluster.partition("a").leader == -1  # stopped uncleanly, so it may lack records
+    cluster.register(1, 2, previous_broker_epoch=cluster.epochs[1])
+    cluster.unfence(1)
+    assert cluster.partition("a").leader == 1
+
+
+def test_the_reassignment_of_a_partition_that_has_only_eligible_leaders_left_can_be_cancelled() -> None:
+    cluster = Cluster([1, 2, 3])
+    cluster.create("a", [1, 2], min_insync_replicas="2")
+    assert cluster.controller.alter_reassignments([("a", 0, [3, 2])]) == [None]
+    for broker_id in (2, 1):
+        cluster.kill(broker_id)
+    assert (cluster.partition("a").isr, cluster.partition("a").elr) == ((), (1, 2))
+    assert cluster.controller.alter_reassignments([("a", 0, None)]) == [None]
+    after = cluster.partition("a")
+    assert (after.replicas, after.isr, after.elr, after.leader) == ((2, 1), (), (1, 2), -1)
+    cluster.register(1, 2, previous_broker_epoch=cluster.epochs[1])
+    cluster.unfence(1)
+    assert cluster.partition("a").leader == 1
+
+
 # -- elections on request ------------------------------------------------------------------------------------------
 def test_elections_on_request_say_why_there_was_none() -> None:
     cluster = Cluster([1, 2])
