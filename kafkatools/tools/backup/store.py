@@ -91,7 +91,7 @@ def read_object(store: Store, name: str) -> bytes:
 
 
 class LocalStore:
-    """A directory of this machine."""
+    """A directory of this machine. What it creates is for the owner only, since it holds records."""
 
     is_local = True
 
@@ -164,7 +164,7 @@ class LocalStore:
 
         path = self._path(_LOCK)
         with _local_errors(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -185,7 +185,7 @@ def _make_directories(path: str) -> None:
     parent = os.path.dirname(path) or "."
     _make_directories(parent)
     with contextlib.suppress(FileExistsError):  # another run has just made it
-        os.mkdir(path)
+        os.mkdir(path, 0o700)
     sync_directory(parent)
 
 
@@ -208,7 +208,8 @@ class _Whole:
 class _LocalObject:
     def __init__(self, path: str) -> None:
         self._path = path
-        self._file = open(path + _PARTIAL, "wb", buffering=0)  # noqa: SIM115 - closed by finish or discard
+        descriptor = os.open(path + _PARTIAL, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._file = open(descriptor, "wb", buffering=0)  # noqa: SIM115 - closed by finish or discard
 
     def write(self, data: memoryview) -> None:
         with _local_errors(self._path):

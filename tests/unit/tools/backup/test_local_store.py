@@ -25,6 +25,19 @@ def test_new_directories_are_synced_in_their_parents(tmp_path: pathlib.Path, mon
     assert [pathlib.Path(path) for path in synced] == [tmp_path / name for name in names]
 
 
+def test_what_a_store_creates_is_for_the_owner_only(tmp_path: pathlib.Path) -> None:
+    umask = os.umask(0)
+    try:
+        place = LocalStore(str(tmp_path / "new"), create=True)
+        place.put("logs/t-0/0.log", b"x")
+        with place.lock():
+            pass
+    finally:
+        os.umask(umask)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"new": 0o700, "logs": 0o700, "t-0": 0o700, "0.log": 0o600, ".lock": 0o600}
+
+
 def test_a_file_in_the_place_of_a_directory_is_an_error(tmp_path: pathlib.Path) -> None:
     place = LocalStore(str(tmp_path))
     (tmp_path / "logs").write_bytes(b"")
