@@ -96,8 +96,10 @@ def is_generated(source: str, version: str) -> bool:
 
 
 def without_kernels(reason: str) -> list[Extension]:
-    """Warn that no kernel is compiled, and remove those that an earlier build has left in the checkout: an editable
-    installation would run them."""
+    """Warn that no kernel is compiled, or fail with KT_REQUIRE_KERNELS=1. Remove kernels that an earlier build has left
+    in the checkout: an editable installation would run them."""
+    if os.environ.get("KT_REQUIRE_KERNELS") == "1":
+        raise SystemExit(f"no kernel is compiled: {reason}")
     warnings.warn(f"no kernel is compiled: {reason}", stacklevel=2)
     if {"develop", "editable_wheel"} & {*sys.argv}:
         for name in (SHARED_KERNEL, *KERNELS):
@@ -115,7 +117,7 @@ def extensions() -> list[Extension]:
         from Cython import __version__
         from Cython.Build import cythonize
     except ImportError:
-        return []
+        return without_kernels("Cython is not installed")
     if tuple(map(int, __version__.split(".")[:2])) < OLDEST_CYTHON:
         oldest = ".".join(map(str, OLDEST_CYTHON))
         return without_kernels(f"Cython {__version__} is older than {oldest}")

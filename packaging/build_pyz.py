@@ -24,12 +24,15 @@ def main(tree: pathlib.Path, target: pathlib.Path) -> None:
         for path in sorted(path for path in (tree / "site").rglob("*") if path.is_file()):
             _add(archive, str(path.relative_to(tree / "site")), path.read_bytes(), zipfile.ZIP_DEFLATED)
     versions = (tree / "pythons").read_text().split()
+    suffixes = [path.name.removeprefix("_cyutility") for path in (tree / "site/kafkatools/core").glob("_cyutility.*")]
+    system, machine = os.uname().sysname, os.uname().machine
+    made_for = f"Python {', '.join(versions)} on {system} {machine}\n{machine} {' '.join(suffixes)}\n"
     build = hashlib.sha256(packages.getvalue() + LAUNCHER.read_bytes()).hexdigest()[:16]
     with target.open("wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "a") as archive:
             _add(archive, "__main__.py", LAUNCHER.read_bytes(), zipfile.ZIP_STORED)
-            _add(archive, "build", f"{build}\n{' '.join(versions)}\n".encode(), zipfile.ZIP_STORED)
+            _add(archive, "build", f"{build}\n{made_for}".encode(), zipfile.ZIP_STORED)
             _add(archive, "site.zip", packages.getvalue(), zipfile.ZIP_STORED)
     os.chmod(target, 0o755)
 

@@ -89,7 +89,7 @@ def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -
         server = getattr(args, "schema_registry", args)
     if server is args:
         return None
-    profile = find_profile(requested, environ, os.getcwd())
+    profile = find_profile(requested, environ, _working_directory())
     names_brokers = server is not None or getattr(args, "bootstrap_controller", None) is not None
     return None if profile is None or (profile.is_default and names_brokers) else profile
 
@@ -97,7 +97,7 @@ def profile_for(args: Args, requested: str | None, environ: Mapping[str, str]) -
 def target_profile_for(args: Args, environ: Mapping[str, str]) -> Profile | None:
     """Return the profile of --to-profile, None without this option. Raises what `find_profile` raises."""
     name: str | None = getattr(args, "to_profile", None)
-    return None if name is None else find_profile(name, environ, os.getcwd())
+    return None if name is None else find_profile(name, environ, _working_directory())
 
 
 def changed_profile(args: Args) -> Profile | None:
@@ -144,6 +144,14 @@ def user_file(environ: Mapping[str, str]) -> str:
         return path
     base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
     return os.path.join(base, "kafkatools", "config.toml")
+
+
+def _working_directory() -> str:
+    """Return the working directory, where the search for a project's file begins; the root if it was deleted."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return os.sep
 
 
 def _project_file(directory: str) -> str | None:

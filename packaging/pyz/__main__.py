@@ -12,7 +12,7 @@ import os
 import sys
 
 ARCHIVE = os.path.dirname(os.path.abspath(__file__))
-HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
+VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def fail(message):
@@ -22,14 +22,19 @@ def fail(message):
 
 def main():
     import zipimport
+    from importlib.machinery import EXTENSION_SUFFIXES
 
     archive = zipimport.zipimporter(ARCHIVE)
-    build, versions = archive.get_data("build").decode().split("\n")[:2]
-    if HERE not in versions.split():
-        fail(f"made for Python {versions}, this is {HERE}; install kafkatools with pip instead")
+    build, described, names = archive.get_data("build").decode().splitlines()
+    machine, *suffixes = names.split()
+    system = os.uname()
+    if EXTENSION_SUFFIXES[0] not in suffixes or system.machine != machine:
+        here = f"Python {VERSION} on {system.sysname} {system.machine}, with modules named *{EXTENSION_SUFFIXES[0]}"
+        fail(f"made for {described}, this is {here}; install kafkatools with pip instead")
     cache = os.environ.get("KT_PYZ_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "kafkatools"
     )
+    cache = os.path.abspath(cache)  # links lead there, and other processes have other working directories
     tree = os.path.join(cache, build)
     base = getattr(sys, "_base_executable", None) or sys.executable
     environment = os.path.join(tree, "python" + base.replace(os.sep, "-"))
@@ -76,8 +81,8 @@ def make_environment(tree, environment, base):
 
     part = tempfile.mkdtemp(prefix=".environment-", dir=tree)
     os.mkdir(os.path.join(part, "bin"))
-    os.makedirs(os.path.join(part, "lib", "python" + HERE))
-    os.symlink(os.path.join(tree, "site"), os.path.join(part, "lib", "python" + HERE, "site-packages"))
+    os.makedirs(os.path.join(part, "lib", "python" + VERSION))
+    os.symlink(os.path.join(tree, "site"), os.path.join(part, "lib", "python" + VERSION, "site-packages"))
     os.symlink(base, os.path.join(part, "bin", "python"))
     with open(os.path.join(part, "pyvenv.cfg"), "w") as file:
         file.write(f"home = {os.path.dirname(base)}\ninclude-system-site-packages = false\n")

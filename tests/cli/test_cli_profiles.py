@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
 
 import pytest
 from support.kt import Ran, run_kt
+from support.kt_process import KT
 
 from kafkatools.exit_status import ExitStatus
 
@@ -238,6 +241,17 @@ CLIENTS = {
 
 
 @pytest.mark.slow
+def test_a_command_in_a_deleted_directory_finds_the_profiles_of_the_user(config: pathlib.Path) -> None:
+    words = (*KT, "--profile", "dev", "topics", "--list")
+    ran = subprocess.run(
+        ["sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "sh", *words],
+        env={**os.environ, "KT_CONFIG": str(config)},
+        cwd=config.parent,
+        capture_output=True,
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
 def test_settings_of_the_other_client_are_left_to_it(config: pathlib.Path) -> None:
     settings = (
         '[profiles.dev.settings]\n"batch.size" = 1\n"max.poll.records" = 7\n"nonsense.setting" = "x"\n'

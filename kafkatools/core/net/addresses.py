@@ -57,7 +57,7 @@ def _parse(text: str) -> HostPort:
         host = host[1:-1]
     elif ":" in host:
         host = ""
-    if not host or not colon or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
+    if not host or not colon or not port.isdecimal() or len(port) > 5 or not 0 < int(port) <= _MAX_PORT:
         raise ConfigError(f"Invalid url in bootstrap.servers: {text}", _hint(address, host))
     return HostPort(host, int(port))
 

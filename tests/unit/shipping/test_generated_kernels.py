@@ -8,6 +8,7 @@ import os
 import pathlib
 import runpy
 import shutil
+import sys
 import sysconfig
 import tomllib
 from collections.abc import Callable
@@ -83,19 +84,35 @@ def test_missing_file_is_made(is_generated: Callable[[str, str], bool]) -> None:
 def enable_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `extensions` of `setup.py` look for what it can build."""
     monkeypatch.setenv("KT_PURE_PYTHON", "0")
+    monkeypatch.delenv("KT_REQUIRE_KERNELS", raising=False)
     monkeypatch.setattr("sys.argv", ["setup.py", "build_ext"])
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.parametrize(("version", "built"), [("3.2.9", 0), ("3.10.0", 14)])
-def test_too_old_a_cython_builds_no_kernel(monkeypatch: pytest.MonkeyPatch, version: str, built: int) -> None:
+@pytest.mark.parametrize(("version", "reason"), [("3.2.9", "Cython 3.2.9 is older than 3.3"), (None, "not installed")])
+def test_without_a_new_enough_cython_no_kernel_is_built_and_a_build_that_requires_them_fails(
+    monkeypatch: pytest.MonkeyPatch, version: str | None, reason: str
+) -> None:
     setup = names_of_setup(monkeypatch)
-    monkeypatch.setattr("Cython.__version__", version)
+    if version is None:
+        monkeypatch.setitem(sys.modules, "Cython", None)
+    else:
+        monkeypatch.setattr("Cython.__version__", version)
+    enable_builds(monkeypatch)
+    with pytest.warns(UserWarning, match=reason):
+        assert setup["extensions"]() == []
+    monkeypatch.setenv("KT_REQUIRE_KERNELS", "1")
+    with pytest.raises(SystemExit, match=reason):
+        setup["extensions"]()
+
+
+def test_a_new_enough_cython_builds_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = names_of_setup(monkeypatch)
+    monkeypatch.setattr("Cython.__version__", "3.10.0")
     monkeypatch.setattr("Cython.Build.cythonize", lambda modules, **_: modules)
     enable_builds(monkeypatch)
     monkeypatch.setenv("KT_REQUIRE_KERNELS", "1")
-    with contextlib.nullcontext() if built else pytest.warns(UserWarning, match="Cython 3.2.9 is older than 3.3"):
-        assert len(setup["extensions"]()) == built
+    assert len(setup["extensions"]()) == 14
     requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     assert f"Cython>={'.'.join(map(str, setup['OLDEST_CYTHON']))}" in requirements
 
@@ -130,9 +147,9 @@ def test_without_a_working_compiler_no_kernel_is_tried_unless_all_are_required(
 ) -> None:
     setup = names_of_setup(monkeypatch)
     monkeypatch.setattr("Cython.Build.cythonize", lambda modules, **_: modules)
+    enable_builds(monkeypatch)
     monkeypatch.setenv("KT_REQUIRE_KERNELS", is_required)
     monkeypatch.setenv("CC", "/bin/false")
-    enable_builds(monkeypatch)
     with contextlib.nullcontext() if built else pytest.warns(UserWarning, match="no kernel is compiled: .*/bin/false"):
         assert len(setup["extensions"]()) == built
 
@@ -143,7 +160,6 @@ def test_without_a_compiler_an_editable_installation_has_no_kernel_from_before(
 ) -> None:
     setup = names_of_setup(monkeypatch)
     enable_builds(monkeypatch)
-    monkeypatch.setenv("KT_REQUIRE_KERNELS", "0")
     monkeypatch.setenv("CC", "/bin/false")
     monkeypatch.setattr("sys.argv", ["setup.py", command])
     monkeypatch.chdir(tmp_path)

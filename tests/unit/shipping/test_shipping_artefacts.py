@@ -12,6 +12,7 @@ import subprocess
 import sys
 import types
 import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
 
 import pytest
 
@@ -126,3 +127,34 @@ def test_bill_of_materials_is_compared_with_the_packages_of_the_pyz(tmp_path: pa
     bill.write_text(json.dumps({"components": [{"name": "python-snappy", "version": "0.7.2"}]}))
     with pytest.raises(AssertionError, match=r"the bill lacks \[\('python-snappy', '0.7.3'\)\]"):
         check(bill, pyz)
+
+
+def _pyz(directory: pathlib.Path, suffix: str) -> pathlib.Path:
+    """A kt.pyz whose packages are a `kt` that prints what it runs with."""
+    core = directory / "tree" / "site" / "kafkatools" / "core"
+    core.mkdir(parents=True)
+    (core / f"_cyutility{suffix}").touch()
+    program = "import os, sys\n\ndef main():\n    print(sys.executable, os.path.exists(sys.executable))\n"
+    (core.parent / "__init__.py").touch()
+    (core.parent / "__main__.py").write_text(program)
+    (directory / "tree" / "pythons").write_text("3.11\n3.12\n")
+    _script("build_pyz").main(directory / "tree", directory / "kt.pyz")
+    return directory / "kt.pyz"
+
+
+def test_a_relative_cache_of_a_pyz_is_found_from_other_directories(tmp_path: pathlib.Path) -> None:
+    pyz = _pyz(tmp_path, EXTENSION_SUFFIXES[0])
+    for environ in ({"KT_PYZ_CACHE": "cache"}, {"XDG_CACHE_HOME": "."}):
+        ran = subprocess.run([sys.executable, pyz], env=environ, cwd=tmp_path, capture_output=True, text=True)
+        executable, exists = ran.stdout.split()
+        assert exists == "True" and executable.startswith(f"{tmp_path}/"), ran.stderr
+
+
+def test_a_pyz_refuses_a_python_whose_modules_have_other_names(tmp_path: pathlib.Path) -> None:
+    pyz = _pyz(tmp_path, ".cpython-313-darwin.so")
+    environ = {"KT_PYZ_CACHE": str(tmp_path / "cache")}
+    ran = subprocess.run([sys.executable, pyz], env=environ, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("kt.pyz: made for Python 3.11, 3.12 on ")
+    assert ran.stderr.endswith(f", with modules named *{EXTENSION_SUFFIXES[0]}; install kafkatools with pip instead\n")
+    assert not (tmp_path / "cache").exists()

@@ -116,7 +116,7 @@ def test_bootstrap_servers(text: str, expected: list[tuple[str, int]]) -> None:
     assert parse_bootstrap_servers(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "a", "a:", ":1", "a:b", "a:0", "a:65536", "::1:9092", "a:-1"])
+@pytest.mark.parametrize("text", ["", "a", "a:", ":1", "a:b", "a:0", "a:65536", "::1:9092", "a:-1", f"a:{'9' * 5000}"])
 def test_bad_bootstrap_servers(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_bootstrap_servers(text)
