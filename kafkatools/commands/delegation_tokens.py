@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _ROW = "\n%-15s %-30s %-15s %-15s %-25s %-15s %-15s %-15s"
 _TITLES = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPIRYDATE", "MAXDATE")
+_LAST_DATE_MS = 253_402_214_400_000
+"""The begin of 9999-12-31 in UTC: a later time may be in the year 10000 in local time."""
 _PERIODS = ("max-life-time-period", "renew-time-period", "expiry-time-period")
 
 
@@ -174,7 +176,9 @@ def _new_expiry(args: Args, token: DelegationToken, now_ms: int) -> tuple[int | 
 
 
 def _date(timestamp: int) -> str:
-    """Return a timestamp in local time, in the format of Kafka's tool."""
+    """Return a timestamp in local time, in the format of Kafka's tool; one after the year 9999 in ms since 1970."""
+    if timestamp > _LAST_DATE_MS:
+        return str(timestamp)
     return f"{datetime.fromtimestamp(timestamp / 1000).astimezone():%Y-%m-%dT%H:%M}"
 
 

@@ -101,6 +101,20 @@ def test_dry_runs_only_describe_and_refuse_what_the_broker_would(tmp_path: pathl
     }  # fmt: skip
 
 
+def test_a_token_that_never_ends_has_its_times_in_milliseconds(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "c.properties").write_text("")
+    never = 2**63 - 1
+    user = {"principal_type": "User", "principal_name": "alice", "renewers": []}
+    user |= {"token_requester_principal_type": "User", "token_requester_principal_name": "alice"}
+    token = {"token_id": "t", "hmac": b"h", "issue_timestamp": 0, "expiry_timestamp": never, "max_timestamp": never}
+    broker = ScriptedBroker({ApiKey.DESCRIBE_DELEGATION_TOKEN: lambda *_: {"tokens": [{**user, **token}]}})
+    words = ("--bootstrap-server", broker.bootstrap, "--command-config", "c.properties", "--describe")
+    with broker.in_background():
+        ran = run_kt("delegation-tokens", *words, cwd=tmp_path)
+    assert (ran.status, ran.err) == (ExitStatus.OK, "")
+    assert ran.out.splitlines()[-1].split()[-2:] == [str(never)] * 2
+
+
 def test_every_difference_is_documented() -> None:
     keys = {difference.key for difference in delegation_token_replay.DIFFERENCES.values()}
     assert keys <= transcripts.documented_keys()

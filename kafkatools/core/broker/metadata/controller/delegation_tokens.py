@@ -24,6 +24,7 @@ from kafkatools.core.protocol.entities import Entity
 from kafkatools.core.protocol.schemas.metadata import DelegationTokenRecord, RemoveDelegationTokenRecord
 
 _USER = "User:"
+LONG_MAX = 2**63 - 1
 Tokens = Mapping[str, Entity]
 """The record of each token by token id."""
 
@@ -60,10 +61,12 @@ def create(
     owner: str, requester: str, renewers: Sequence[str], lifetime_ms: int, rules: TokenRules, now_ms: int
 ) -> Entity:
     """Return the record of a new token; `lifetime_ms` is the requested longest life, at most that of the rules, and
-    that one if it is not positive. Raises InvalidPrincipalType for a renewer that is not a user."""
+    that one if it is not positive. No time is after LONG_MAX. Raises InvalidPrincipalType for a renewer that is not a
+    user."""
     if any(not renewer.startswith(_USER) for renewer in renewers):
         raise InvalidPrincipalType
-    max_ms = now_ms + (min(rules.max_lifetime_ms, lifetime_ms) if lifetime_ms > 0 else rules.max_lifetime_ms)
+    lifetime_ms = min(rules.max_lifetime_ms, lifetime_ms) if lifetime_ms > 0 else rules.max_lifetime_ms
+    max_ms = min(now_ms + lifetime_ms, LONG_MAX)
     return DelegationTokenRecord(
         owner=owner,
         requester=requester,
