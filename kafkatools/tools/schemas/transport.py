@@ -27,6 +27,7 @@ _ACCEPT = f"{_CONTENT_TYPE}, application/json"
 _MAX_ANSWER_BYTES = 64 << 20
 _ATTEMPTS = 3
 _SERVER_ERRORS = 500
+_LATER = (408, 429)  # Request Timeout, Too Many Requests: Confluent's clients repeat these requests too
 _HINTS = {
     401: "Set basic.auth.user.info=USER:PASSWORD or bearer.auth.token in the profile or in a properties file.",
     403: "The user may not do this.",
@@ -120,7 +121,7 @@ class _Unconnected(RegistryFailed):
 
 
 class _ServerError(RegistryFailed):
-    """The registry answered with an error of its own (500 to 599)."""
+    """The registry answered that it cannot answer now."""
 
     is_temporary = True
 
@@ -160,7 +161,7 @@ def _error_of(url: str, path: str, error: HTTPError) -> SchemaError:
         target = error.headers.get("Location", "another address")
         return _Final(f"{url} redirects to {target}: give that address of the schema registry")
     text = f"{url}{path}: {error.code} {error.reason}" + (f": {message}" if message else "")
-    if error.code >= _SERVER_ERRORS:
+    if error.code >= _SERVER_ERRORS or error.code in _LATER:
         return _ServerError(text)
     if error.code in (401, 403):
         return _Final(text, hint=_HINTS[error.code])

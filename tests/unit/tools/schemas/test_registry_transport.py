@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+import support.schema_registry
 
 from kafkatools.tools.schemas.access import RegistryAccess
 from kafkatools.tools.schemas.errors import RegistryFailed, SchemaError
@@ -59,6 +60,21 @@ def test_the_rest_of_an_error_that_never_arrives(answers: Answer, start: bytes, 
         )
     assert str(caught.value) == f"{url}/schemas/ids/1: 500 Broken"
     assert caught.value.is_temporary
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_a_registry_that_cannot_answer_now_is_asked_again(status: int) -> None:
+    answers = [(status, '{"message": "later"}')] * 2 + [(200, '["a"]')] + [(status, '{"message": "later"}')] * 3
+
+    def respond(request: support.schema_registry.Request) -> support.schema_registry.Answer:
+        return support.schema_registry.Answer(*answers.pop(0))
+
+    with support.schema_registry.serving(respond) as server:
+        transport = RegistryTransport(RegistryAccess((server.url,)))
+        assert transport.request("GET", "/subjects") == ["a"]
+        with pytest.raises(RegistryFailed, match=f"/subjects: {status} .*: later") as caught:
+            transport.request("GET", "/subjects")
+        assert caught.value.is_temporary
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
