@@ -69,6 +69,8 @@ def _security(config: Config, name: str, protocol: str) -> ListenerSecurity:
     if protocol == "PLAINTEXT":
         return ListenerSecurity(name, protocol, config, None)
     own = listener_config(config, name)
+    if protocol == "SASL_SSL":  # the principal is that of SASL: a subject to which no rule applies must not be refused
+        own = own.replace({"ssl.principal.mapping.rules": "DEFAULT"})
     tls = None
     if protocol.endswith("SSL"):
         from kafkatools.core.broker.security.server_tls import server_tls

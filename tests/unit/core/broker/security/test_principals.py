@@ -6,11 +6,15 @@ from __future__ import annotations
 import pathlib
 import ssl
 import subprocess
+from typing import NamedTuple
 
 import pytest
-from support.certificates import CURVE, run
+from support.certificates import CURVE, Authority, run
 
+from kafkatools.core import config as tables
+from kafkatools.core.broker.security.listener_security import security_of
 from kafkatools.core.broker.security.principals import PrincipalRules, subject_of
+from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError, SslAuthenticationFailed
 
 
@@ -87,3 +91,29 @@ def test_rules_that_cannot_be_used() -> None:
         PrincipalRules.parse("DEFAUL")
     with pytest.raises(ConfigError, match=r"ssl.principal.mapping.rules: RULE:\(/x/"):
         PrincipalRules.parse("RULE:(/x/")
+
+
+class Listener(NamedTuple):
+    name: str
+    protocol: str
+
+
+def test_rules_are_not_for_certificates_of_listeners_with_sasl(tmp_path: pathlib.Path) -> None:
+    """There the principal is that of SASL, and Kafka does not look at the subject."""
+    key, made = Authority(tmp_path).issue("client")
+    settings = {
+        "node.id": "1",
+        "log.dirs": "/none",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": key.read_text(),
+        "ssl.keystore.certificate.chain": made.read_text(),
+        "ssl.principal.mapping.rules": "RULE:^OU=(.*)$/$1/",
+    }
+    listeners = [Listener("OPEN", "SSL"), Listener("SAFE", "SASL_SSL")]
+    security = security_of(Config(tables.BROKER, settings), listeners)
+    open_tls, safe_tls = security["OPEN"].tls, security["SAFE"].tls
+    assert open_tls is not None and safe_tls is not None
+    der = ssl.PEM_cert_to_DER_cert(made.read_text())
+    assert safe_tls.principal_of(der) == "User:CN=client"
+    with pytest.raises(SslAuthenticationFailed):
+        open_tls.principal_of(der)
