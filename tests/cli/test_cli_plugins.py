@@ -393,5 +393,9 @@ def test_the_page_names_every_name_that_plugins_may_import() -> None:
     for name in plugins.__all__:
         assert f"`{name}" in page, name
         assert getattr(plugins, name).__doc__ or not callable(getattr(plugins, name))
+    for interface in (plugins.Token, plugins.Mechanism, plugins.Storage):
+        (row,) = re.findall(rf"^\| `{interface.__name__}` \|.*$", page, re.MULTILINE)
+        members = [*interface.__annotations__, *(name for name in vars(interface) if not name.startswith("_"))]
+        assert [name for name in members if name not in row] == []
     source = (ROOT / "kafkatools" / "plugins.py").read_text(encoding="utf-8")
     assert all(f" import {name} as {name}\n" in source for name in plugins.__all__)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -150,8 +151,10 @@ os._exit(0)
 def test_each_order_is_billed_once_although_the_service_is_killed(
     place: Place, admin: kafkatools.Admin, producer: kafkatools.Producer
 ) -> None:
-    for topic in ("orders", "invoices"):
-        admin.create_topics(kafkatools.NewTopic(topic, 3))
+    page = (EXAMPLES / "exactly_once" / "README.md").read_text(encoding="utf-8")
+    for line in re.findall(r"^kt topics .*", page, re.MULTILINE):
+        place.run("sh", "-c", line)
+    assert [len(topic.partitions) for topic in admin.describe_topics(["orders", "invoices"]).values()] == [3, 3]
     orders = [json.dumps({"id": number, "count": 2, "price": number}).encode() for number in range(3000)]
     producer.send_many("orders", orders).result()
     words = (sys.executable, str(EXAMPLES / "exactly_once" / "service.py"), "--kafka", place.bootstrap)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import runpy
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -28,6 +29,22 @@ def test_notes_of_a_release_are_its_part_of_the_changelog(capsys: pytest.Capture
     assert notes("Unreleased") == 0
     assert capsys.readouterr().out.startswith("### Added\n")
     assert notes("0.0.99") == 1
+
+
+def test_notes_that_are_too_long_for_a_release_end_after_an_entry(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "packaging").mkdir()
+    script = shutil.copy(ROOT / "packaging" / "release_notes.py", tmp_path / "packaging")
+    notes = runpy.run_path(script)["main"]
+    entry = f"- {'x' * 997}\n"
+    for count, is_cut in ((124, False), (126, True)):
+        (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## 1.2.0\n\n{entry * count}", encoding="utf-8")
+        assert notes("1.2.0") == 0
+        *entries, last = capsys.readouterr().out.strip().splitlines()
+        assert last == ("The other changes are in CHANGELOG.md." if is_cut else entry.strip())
+        assert {*entries} - {""} == {entry.strip()}
+        assert len("\n".join([*entries, last])) <= 125_000
 
 
 def test_entries_go_to_the_group_that_their_first_word_names() -> None:
