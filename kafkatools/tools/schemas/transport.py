@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from ssl import SSLError
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
@@ -85,6 +85,8 @@ class RegistryTransport:
         try:
             with self._open(request) as answer:
                 content = answer.read(_MAX_ANSWER_BYTES)
+                if answer.length:  # of a length that was announced; reads with a limit do not raise
+                    raise IncompleteRead(content, answer.length)
                 kind = answer.headers.get_content_type()
         except HTTPError as error:
             with error:
@@ -135,7 +137,7 @@ def _unreachable(url: str, error: Exception, timeout_ms: int) -> RegistryFailed:
         words = getattr(reason, "verify_message", None) or (reason.reason or "failed").replace("_", " ").lower()
         hint = _TLS_HINT if getattr(reason, "verify_code", 0) in _UNKNOWN_ISSUER else ""
         return _Final(f"{url}: TLS failed: {words.rstrip('.')}", hint=hint)
-    kind = _Unconnected if isinstance(reason, ConnectionError) else _Final
+    kind = _Unconnected if isinstance(reason, (ConnectionError, IncompleteRead)) else _Final
     return kind(f"{url} does not answer: {text or str(reason) or type(reason).__name__}")
 
 

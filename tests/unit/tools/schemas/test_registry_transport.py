@@ -77,6 +77,14 @@ def test_a_registry_that_cannot_answer_now_is_asked_again(status: int) -> None:
         assert caught.value.is_temporary
 
 
+@pytest.mark.parametrize("start", [b'Content-Length: 9\r\n\r\n["a",', b'Transfer-Encoding: chunked\r\n\r\n9\r\n["a",'])
+def test_an_answer_that_breaks_off_is_temporary(answers: Answer, start: bytes) -> None:
+    url = answers(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + start, is_closed=True)
+    with pytest.raises(RegistryFailed, match=f"^{url} does not answer: IncompleteRead") as caught:
+        RegistryTransport(RegistryAccess((url,))).request("GET", "/subjects")
+    assert caught.value.is_temporary
+
+
 @pytest.mark.parametrize("is_closed", [True, False])
 def test_an_error_of_the_client_is_one_without_its_message(answers: Answer, is_closed: bool) -> None:
     url = answers(b"HTTP/1.1 422 Odd\r\nContent-Length: 100\r\n\r\n{", is_closed=is_closed)
