@@ -162,6 +162,26 @@ def test_records_that_were_deleted_before_they_were_stored_do_not_hold_up_the_cu
     assert values(target, "expired") == [list(range(0, 10, 2)), list(range(1, 10, 2))]
 
 
+def test_records_after_a_cut_that_failed_keep_their_timestamps(
+    source: str, target: str, tmp_path: pathlib.Path
+) -> None:
+    append_time = ("--config", "message.timestamp.type=LogAppendTime")
+    ok(source, "topics", "--create", "--topic", "stamped", "--partitions", "2", *append_time)
+    fill(source, "stamped", range(4))
+    commit(source, "of-stamped", "stamped", 1)
+    words = ("migrate", "--through", str(tmp_path / "t"), "--topic", "stamped", "--to-bootstrap-server", target)
+    with Consumer({"bootstrap.servers": target, "group.id": "of-stamped"}) as consumer:
+        consumer.subscribe(["others"])
+        eventually(lambda: not list(consumer.poll(100)) and "of-stamped" in ok(target, "groups", "--list").out)
+        ran = run_kt(*words, "--cut", "--interval", "50ms", "--bootstrap-server", source)
+        assert (ran.status, "of-stamped: 0 offsets; not all: it is in use" in ran.out) == (1, True), ran
+    assert "LogAppendTime" not in ok(target, "configs", "--describe", "--topic", "stamped").out
+    fill(source, "stamped", range(4, 8))
+    eventually(lambda: run_kt(*words, "--cut", "--interval", "50ms", "--bootstrap-server", source).status == 0)
+    assert values(target, "stamped") == [list(range(0, 8, 2)), list(range(1, 8, 2))]
+    assert "LogAppendTime" in ok(target, "configs", "--describe", "--topic", "stamped").out
+
+
 def test_a_target_with_records_and_the_same_cluster_are_refused(
     source: str, target: str, tmp_path: pathlib.Path
 ) -> None:

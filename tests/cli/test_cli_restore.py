@@ -279,10 +279,17 @@ def test_a_topic_that_was_there_keeps_its_timestamp_type_and_is_named(
     source: str, target: str, tmp_path: pathlib.Path
 ) -> None:
     create(source, "was-there", "--config", "message.timestamp.type=LogAppendTime")
+    fill(source, "was-there", 2, partitions=1)
+    commit(source, "of-both", "was-there", 0, 1)
     back_up(source, tmp_path / "b", "was-there")
     create(target, "was-there")
-    ran = ok(target, "restore", "--from", str(tmp_path / "b"))
-    assert "was-there was there and keeps its message.timestamp.type: that of the source is LogAppendTime" in ran.err
+    commit(target, "of-both", "was-there", 0, 0)
+    keeps = "was-there was there and keeps its message.timestamp.type: that of the source is LogAppendTime"
+    ran = kt(target, "restore", "--from", str(tmp_path / "b"))
+    assert (ran.status, keeps in ran.err) == (1, True), ran  # the group has another offset already
+    ran = ok(target, "restore", "--from", str(tmp_path / "b"), "--no-groups")
+    assert ("2 of them by an earlier run" in ran.out, keeps in ran.err) == (True, True), ran
+    assert "LogAppendTime" not in ok(target, "configs", "--describe", "--topic", "was-there").out
 
 
 def test_an_error_of_a_log_start_offset_is_no_record(

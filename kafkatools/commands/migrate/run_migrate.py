@@ -27,7 +27,7 @@ from kafkatools.tools.backup.journal import forget
 from kafkatools.tools.backup.manifest import Manifest
 from kafkatools.tools.backup.migration import Migration, Round, Waiting
 from kafkatools.tools.backup.opening import open_store
-from kafkatools.tools.backup.targets import set_append_time
+from kafkatools.tools.backup.targets import set_append_times
 from kafkatools.tools.copying.client_cluster import ClientCluster, cluster_id
 from kafkatools.tools.monitor.figures import size as size_text
 
@@ -169,12 +169,10 @@ def _cut(console: Console, migration: Migration, clusters: Clusters, access: lis
             console.error(line)
             has_failed = True
         console.print(f"{changed.kind}: {changed.changes} changed", {"kind": changed.kind, "changes": changed.changes})
-    for target in migration.targets.values():
-        if target.has_append_time:
-            error = set_append_time(clusters.target, target)
-            if error is not None:
-                console.error(f"message.timestamp.type=LogAppendTime was not set on {target.name}: {error}")
-                has_failed = True
+    if not has_failed:  # else the next run may still write records, whose timestamps would be replaced
+        for line in set_append_times(clusters.target, migration.targets.values(), console.note):
+            console.error(line)
+            has_failed = True
     if has_failed:
         console.note("Run the same command again when the causes are removed.")
         return ExitStatus.FAILED

@@ -27,7 +27,7 @@ from kafkatools.tools.backup.opening import open_store
 from kafkatools.tools.backup.partition_restore import Cut, find_cut
 from kafkatools.tools.backup.restore_run import RestoreRun
 from kafkatools.tools.backup.store import Store
-from kafkatools.tools.backup.targets import Target, create_missing, find_targets, set_append_time, validate_missing
+from kafkatools.tools.backup.targets import Target, create_missing, find_targets, set_append_times, validate_missing
 from kafkatools.tools.copying.client_cluster import ClientCluster
 from kafkatools.tools.monitor.figures import size as size_text
 from kafkatools.tools.rights import is_missing_right
@@ -136,8 +136,8 @@ class _Restore:
             console.print(
                 f"{changed.kind}: {changed.changes} changed", {"kind": changed.kind, "changes": changed.changes}
             )
-        for target in targets:
-            self._finish(target)
+        for line in set_append_times(self._admin, targets, console.note):
+            self._fail(line)
         if self._has_failed:
             console.note("Run the same command again when the causes are removed, or with --no-groups to do without.")
             return ExitStatus.FAILED
@@ -191,18 +191,6 @@ class _Restore:
                 f"{counted(len(parts), 'partition')}{earlier}",
                 row,
             )
-
-    def _finish(self, target: Target) -> None:
-        """Set LogAppendTime, which would have replaced the timestamps of restored records. A topic that existed keeps
-        its configs; a run that was killed before it marked its new topic leaves such a topic, too."""
-        if target.has_append_time and target.action == "fill":
-            self._console.note(
-                f"{target.name} was there and keeps its message.timestamp.type: that of the source is LogAppendTime"
-            )
-        elif target.has_append_time:
-            error = set_append_time(self._admin, target)
-            if error is not None:
-                self._fail(f"message.timestamp.type=LogAppendTime was not set on {target.name}: {error}")
 
     def _note_retention(self, targets: Sequence[Target]) -> None:
         """Name the topics whose retention will delete restored records."""

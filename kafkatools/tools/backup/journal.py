@@ -1,7 +1,8 @@
 """The mark of an unfinished restore: a consumer group in the target cluster for each topic.
 
-The committed offset of a partition is its end offset before the restore. The metadata has the topic's id and what is
-restored, so that another restore does not continue it. The group is deleted when the topic is complete.
+The committed offset of a partition is its end offset before the restore. The metadata has the topic's id, whether the
+restore created it, and what is restored, so that another restore does not continue it. The group is deleted when the
+topic is complete.
 """
 
 from __future__ import annotations
@@ -36,14 +37,22 @@ class RestoreMark(NamedTuple):
         """Return the group of a target topic."""
         return f"{GROUP_PREFIX}{self.cluster_id}-to-{target}"
 
-    def text(self, target_id: str | None) -> str:
-        """Return the metadata of a committed offset."""
-        return json.dumps({"v": _VERSION, "target": target_id, **self._asdict()}, separators=(",", ":"), sort_keys=True)
+    def text(self, target_id: str | None, *, is_new: bool) -> str:
+        """Return the metadata of a committed offset. `is_new`: the restore created the target topic."""
+        fields = {"v": _VERSION, "target": target_id, "new": is_new, **self._asdict()}
+        return json.dumps(fields, separators=(",", ":"), sort_keys=True)
 
 
-def read_starts(admin: AdminClient, mark: RestoreMark, target: str, target_id: str | None) -> dict[int, int] | None:
-    """Return the first offset of each partition of a restore that did not end; None without one, or when the topic was
-    created again. Raises CommandError when something else is being restored into the topic, KafkaError."""
+class Unfinished(NamedTuple):
+    """A restore that did not end: the first offset of each partition, and whether it created the topic."""
+
+    starts: Mapping[int, int]
+    is_new: bool
+
+
+def read_unfinished(admin: AdminClient, mark: RestoreMark, target: str, target_id: str | None) -> Unfinished | None:
+    """Return the restore of a topic that did not end; None without one, or when the topic was created again. Raises
+    CommandError when something else is being restored into the topic, KafkaError."""
     group_id = mark.group_id(target)
     group = fetch_offsets(admin, [group_id])[group_id]
     error = group.error or next(iter(group.errors.values()), None)
@@ -58,22 +67,23 @@ def read_starts(admin: AdminClient, mark: RestoreMark, target: str, target_id: s
         found = {}
     if found.get("target") != target_id:
         return None
-    if found != parse_json(mark.text(target_id)):
+    is_new = found.setdefault("new", True)
+    if found != parse_json(mark.text(target_id, is_new=is_new)):
         raise CommandError(
             f"Topic {target} has an unfinished restore of generation {found.get('generation')} of topic "
             f"{found.get('topic')}" + (f" until {found['until_ms']}" if found.get("until_ms") is not None else ""),
             hint=f"Go on with --generation {found.get('generation')} and the same --until, or delete the topic.",
         )
-    return {partition: item.offset for partition, item in stored.items()}
+    return Unfinished({partition: item.offset for partition, item in stored.items()}, is_new)
 
 
-def write_starts(
-    admin: AdminClient, mark: RestoreMark, target: str, target_id: str | None, starts: Mapping[int, int]
+def mark_unfinished(
+    admin: AdminClient, mark: RestoreMark, target: str, target_id: str | None, unfinished: Unfinished
 ) -> None:
     """Mark a topic before its first record is written. Raises KafkaError."""
     group_id = mark.group_id(target)
-    text = mark.text(target_id)
-    offsets = {(target, number): OffsetAndMetadata(start, metadata=text) for number, start in starts.items()}
+    text = mark.text(target_id, is_new=unfinished.is_new)
+    offsets = {(target, number): OffsetAndMetadata(start, metadata=text) for number, start in unfinished.starts.items()}
     altered = alter_offsets(admin, {group_id: offsets})[group_id]
     error = altered.error or next(iter(altered.errors.values()), None)
     if error is not None:

@@ -6,7 +6,7 @@ source. Timestamps are kept: message.timestamp.type=LogAppendTime is set only wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkatools.core.admin import configs as topic_settings
@@ -17,7 +17,7 @@ from kafkatools.core.admin.topics import NewTopic, TopicDescription, create_topi
 from kafkatools.core.errors import KafkaError, UnknownTopicOrPartition
 from kafkatools.exit_status import CommandError
 from kafkatools.tools.backup.cluster_state import log_offsets
-from kafkatools.tools.backup.journal import RestoreMark, read_starts, write_starts
+from kafkatools.tools.backup.journal import RestoreMark, Unfinished, mark_unfinished, read_unfinished
 from kafkatools.tools.backup.manifest import Manifest, TopicBackup
 from kafkatools.tools.copying.client_cluster import topic_configs
 from kafkatools.tools.rights import TOPIC, Right, ensure_topic_rights, naming
@@ -33,8 +33,8 @@ _CREATE, _CONTINUE, _FILL = "create", "continue", "fill"
 @dataclass
 class Target:
     """A topic to restore. `action`: create, continue (an unfinished restore) or fill (it exists and is empty).
-    `was_created`: this run created it. `starts` and `ends`: the first offset of the restore and the log end offset of
-    each partition."""
+    `was_created`: this run created it. `was_there`: it existed before the restore, so that it keeps its configs.
+    `starts` and `ends`: the first offset of the restore and the log end offset of each partition."""
 
     source: str
     name: str
@@ -43,6 +43,7 @@ class Target:
     action: str = _CREATE
     topic_id: str | None = None
     was_created: bool = False
+    was_there: bool = False
     starts: dict[int, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
 
@@ -93,11 +94,11 @@ def _check(admin: AdminClient, target: Target, existing: TopicDescription) -> No
             hint="Restore to another name with --rename, or delete the topic.",
         )
     target.topic_id = existing.topic_id
-    starts = read_starts(admin, target.mark, target.name, target.topic_id)
+    unfinished = read_unfinished(admin, target.mark, target.name, target.topic_id)
     target.ends = _log_offsets(admin, target, LATEST)
-    if starts is not None:
-        target.action = _CONTINUE
-        target.starts = {number: starts.get(number, 0) for number in range(count)}
+    if unfinished is not None:
+        target.action, target.was_there = _CONTINUE, not unfinished.is_new
+        target.starts = {number: unfinished.starts.get(number, 0) for number in range(count)}
         return
     firsts = _log_offsets(admin, target, EARLIEST)
     filled = [number for number, end in target.ends.items() if end > firsts[number]]
@@ -109,7 +110,7 @@ def _check(admin: AdminClient, target: Target, existing: TopicDescription) -> No
             kind="NOT_EMPTY",
         )
     _ensure_keeps_timestamps(admin, target)
-    target.action = _FILL
+    target.action, target.was_there = _FILL, True
     target.starts = dict(target.ends)
 
 
@@ -151,7 +152,8 @@ def create_missing(
     ensure_topic_rights(admin, missing, *_RIGHTS)
     for target in targets:
         if target.action != _CONTINUE:
-            write_starts(admin, target.mark, target.name, target.topic_id, target.starts)
+            unfinished = Unfinished(target.starts, is_new=not target.was_there)
+            mark_unfinished(admin, target.mark, target.name, target.topic_id, unfinished)
 
 
 def validate_missing(
@@ -208,9 +210,18 @@ def _wait_for(admin: AdminClient, targets: Sequence[Target]) -> None:
         attempts += 1
 
 
-def set_append_time(admin: AdminClient, target: Target) -> KafkaError | None:
-    """Set LogAppendTime on a topic whose records are restored. Returns the error."""
-    change = ConfigChange(_TIMESTAMP_TYPE, _LOG_APPEND_TIME)
-    resource = (topic_settings.TOPIC, target.name)
-    error = incremental_alter_configs(admin, {resource: [change]})[resource]
-    return None if error is None else naming(error, Right("ALTER_CONFIGS", TOPIC, target.name))
+def set_append_times(admin: AdminClient, targets: Iterable[Target], note: Callable[[str], None]) -> list[str]:
+    """Set LogAppendTime on the topics whose source has it, once all records are there: it would have replaced their
+    timestamps. A topic that was there keeps its configs, and `note` gets a line. Returns a line about each failure."""
+    failures = []
+    for target in targets:
+        if target.has_append_time and target.was_there:
+            note(f"{target.name} was there and keeps its {_TIMESTAMP_TYPE}: that of the source is {_LOG_APPEND_TIME}")
+        elif target.has_append_time:
+            change = ConfigChange(_TIMESTAMP_TYPE, _LOG_APPEND_TIME)
+            resource = (topic_settings.TOPIC, target.name)
+            error = incremental_alter_configs(admin, {resource: [change]})[resource]
+            if error is not None:
+                error = naming(error, Right("ALTER_CONFIGS", TOPIC, target.name))
+                failures.append(f"{_TIMESTAMP_TYPE}={_LOG_APPEND_TIME} was not set on {target.name}: {error}")
+    return failures
