@@ -88,7 +88,7 @@ class ClusterMember:
         self._quorum_channel = self._open_channel(
             "raft", self._controller_address, timeout_ms, check_response=check_response
         )
-        self.follower = MetadataFollower(self)
+        self.follower = MetadataFollower(self, is_broker=home.cluster.is_broker)
         self.raft = self.quorum = self._make_raft(random)
         channel = self._open_channel("controller", self._controller_address)
         self.link = ControllerLink(channel, self.clock, lambda: self.raft.leader_id, config.request_timeout_ms)

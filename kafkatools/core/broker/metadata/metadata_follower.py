@@ -53,8 +53,9 @@ class Owner(HasId, HasClock, HasImage, HasController, HasLink, Protocol):
 class MetadataFollower:
     """The `RaftListener` of a node: keeps its image, controller and broker up to date with the metadata log."""
 
-    def __init__(self, node: Owner) -> None:
+    def __init__(self, node: Owner, *, is_broker: bool) -> None:
         self._node = node
+        self._is_broker = is_broker
         self.offset = 0
         self._is_publishing = False
         self._has_news = False
@@ -96,6 +97,8 @@ class MetadataFollower:
         self._batches = None
         end = self.offset = self._end
         self._has_news = True
+        if not self._is_broker:
+            node.image.take_delta()  # nothing is applied, and deleted topics would fill the memory
         node.pending.complete(lambda required_offset: 0 if required_offset <= end else None)
 
     def on_leader_change(self, leader_id: int | None, epoch: int) -> None:

@@ -209,6 +209,9 @@ def test_a_broker_alone_joins_the_controllers(cluster: ClusterNodes) -> None:
     assert broker.member.lifecycle.state is State.RUNNING
     cluster.create_topic("small", replication=1)
     assert [cluster.nodes[2].member.lifecycle, cluster.nodes[3].member.lifecycle] == [None, None]
+    cluster.ask(1, DELETE_TOPICS, 6, topics=[{"name": "small", "topic_id": None}], timeout=5000)
+    cluster.run_until(lambda: not any(node.image.topics for node in cluster.nodes.values()))
+    assert not any(cluster.nodes[node_id].image.delta.removed_topics for node_id in (2, 3))
 
 
 def test_a_node_that_is_no_voter_must_not_be_a_controller(cluster: ClusterNodes) -> None:
