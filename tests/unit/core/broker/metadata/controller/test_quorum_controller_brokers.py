@@ -14,7 +14,7 @@ from support.quorum_controller import Cluster, Log, directory, incarnation, requ
 
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.image import MetadataImage
-from kafkatools.core.broker.metadata.image_records import copy_image
+from kafkatools.core.broker.metadata.image_records import copy_image, image_records
 from kafkatools.core.errors import (
     BrokerIdNotRegistered,
     DuplicateBrokerRegistration,
@@ -530,6 +530,24 @@ def test_the_image_of_a_snapshot_has_everything_a_controller_needs() -> None:
     cluster.heartbeat(1, cordoned_log_dirs=[directory(1)])
     cluster.create("a", [1, 2], min_insync_replicas="2")
     cluster.kill(2)
-    again = copy_image(cluster.image)
+    again = MetadataImage()
+    for record in image_records(cluster.image):
+        again.replay(record)
     assert again.brokers == cluster.image.brokers
     assert again.topics == cluster.image.topics
+
+
+def test_a_new_controller_decides_on_a_copy_of_its_own() -> None:
+    cluster = Cluster([1, 2])
+    cluster.create("a", [1, 2], min_insync_replicas="2")
+    copy = copy_image(cluster.image)
+    assert (copy.brokers, copy.topics, copy.configs) == (
+        cluster.image.brokers,
+        cluster.image.topics,
+        cluster.image.configs,
+    )
+    assert copy.topics_by_id == {topic.topic_id: topic for topic in copy.topics.values()}
+    before = copy_image(copy)
+    cluster.kill(2)
+    cluster.create("b", [1])
+    assert (copy.brokers, copy.topics) == (before.brokers, before.topics)
