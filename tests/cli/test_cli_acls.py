@@ -16,8 +16,10 @@ import admin_tools
 import pytest
 import transcripts
 from support.kt import Ran, run_kt
+from support.scripted_broker import ScriptedBroker
 from transcripts import Case, Difference, Expected
 
+from kafkatools.core.protocol.api_versions import ApiKey
 from kafkatools.exit_status import ExitStatus
 
 _HELP = Difference("help", status=ExitStatus.OK, own_words=True)
@@ -226,3 +228,21 @@ def test_a_principal_of_type_user_in_lower_case_is_warned_of(
     ran = _acls(bootstrap, *words, "user:alice", cwd=tmp_path)
     assert "user:alice matches none of them. Did you mean User:alice?" in ran.err
     assert _acls(bootstrap, *words, "User:alice", cwd=tmp_path).err == ""
+
+
+def test_only_the_listed_acls_are_removed(tmp_path: pathlib.Path) -> None:
+    """Another one may be added before the answer, and is neither shown nor in the undo file."""
+    binding = {"principal": "User:alice", "host": "*", "operation": 3, "permission_type": 3}
+    resource = {"resource_type": 2, "resource_name": "orders", "pattern_type": 3}
+    broker = ScriptedBroker(
+        {
+            ApiKey.DESCRIBE_ACLS: lambda *_: {"resources": [{**resource, "acls": [binding]}]},
+            ApiKey.DELETE_ACLS: lambda _, request: {"filter_results": [{"matching_acls": []} for _ in request.filters]},
+        }
+    )
+    words = ("--bootstrap-server", broker.bootstrap, "--remove", "--topic", "orders", "--force")
+    with broker.in_background():
+        ran = run_kt("acls", *words, cwd=tmp_path)
+    assert (ran.status, len(ran.err.splitlines())) == (ExitStatus.OK, 2)
+    (filters,) = [request.filters for header, request in broker.requests if header.api_key == ApiKey.DELETE_ACLS]
+    assert [(each.principal_filter, int(each.operation)) for each in filters] == [("User:alice", 3)]

@@ -93,26 +93,28 @@ def _warn_of_types(console: Console, requested: EntriesByPattern) -> None:
 
 def remove(console: Console, args: Args, admin: AdminClient, requested: EntriesByPattern) -> ExitStatus:
     """Remove the matching ACLs, after a prompt unless --force; with --dry-run only print them. Returns FAILED if a
-    prompt was declined, then nothing is removed, or if a removal failed. Raises CommandError."""
-    filters: list[AclFilter] = []
+    prompt was declined, then nothing is removed, or if a removal failed. Raises CommandError.
+
+    An ACL that is added meanwhile stays: it was neither printed nor written to the undo file.
+    """
     acls: dict[Acl, None] = {}
+    is_first = True
     for pattern, entries in requested.items():
         matches = [
             acl for acl in sorted(describe_acls(admin, _filter(pattern))) if not entries or entry_of(acl) in entries
         ]
+        acls |= dict.fromkeys(matches)
         if args.dry_run:
-            acls |= dict.fromkeys(matches)
             continue
         _note_matches(console, pattern, matches)
         if not args.force and not _agrees(console, args, pattern, entries):
-            console.error(f"Nothing was removed from {pattern}." if filters else "Nothing was removed.")
+            console.error("Nothing was removed." if is_first else f"Nothing was removed from {pattern}.")
             return ExitStatus.FAILED
-        filters += [_filter(pattern, entry) for entry in entries] or [_filter(pattern)]
-        acls |= dict.fromkeys(matches)
+        is_first = False
     if args.dry_run:
         return _show(console, args, [Change(_REMOVE, acl) for acl in acls])
     _write_undo(args, [Change(_REMOVE, acl) for acl in acls])
-    return _delete(console, args, admin, filters)
+    return _delete(console, args, admin, list(acls))
 
 
 def _note_matches(console: Console, pattern: Pattern, matches: Sequence[Acl]) -> None:
@@ -145,7 +147,7 @@ def carry_out(console: Console, args: Args, admin: AdminClient, planned: Sequenc
     removed = [change.acl for change in changes if change.action == _REMOVE]
     statuses = [
         _create(console, args, admin, added, prints_success=True),
-        _delete(console, args, admin, [filter_of(acl) for acl in removed], prints_success=True),
+        _delete(console, args, admin, removed, prints_success=True),
     ]
     if not args.json:
         console.print(
@@ -176,12 +178,12 @@ def _create(
 
 
 def _delete(
-    console: Console, args: Args, admin: AdminClient, filters: Sequence[AclFilter], *, prints_success: bool = False
+    console: Console, args: Args, admin: AdminClient, acls: Sequence[Acl], *, prints_success: bool = False
 ) -> ExitStatus:
     console.flush()
     status = ExitStatus.OK
     outcomes: dict[Acl, KafkaError | None] = {}
-    for result in (delete_acls(admin, filters) if filters else {}).values():
+    for result in (delete_acls(admin, map(filter_of, acls)) if acls else {}).values():
         if result.error is not None:
             raise result.error
         outcomes |= dict.fromkeys(result.acls) | result.errors
@@ -251,8 +253,5 @@ def _acl(pattern: Pattern, entry: Entry) -> Acl:
     return Acl(pattern.resource_type, pattern.name, principal, operation, permission, host, pattern.pattern_type)
 
 
-def _filter(pattern: Pattern, entry: Entry | None = None) -> AclFilter:
-    if entry is None:
-        return AclFilter(pattern.resource_type, pattern.name, pattern_type=pattern.pattern_type)
-    principal, host, operation, permission = entry
-    return AclFilter(pattern.resource_type, pattern.name, principal, operation, permission, host, pattern.pattern_type)
+def _filter(pattern: Pattern) -> AclFilter:
+    return AclFilter(pattern.resource_type, pattern.name, pattern_type=pattern.pattern_type)
