@@ -188,7 +188,7 @@ def test_keys_that_are_numbers(bootstrap: str, tmp_path: pathlib.Path) -> None:
     [
         ({"schema": "{"}, "schema 1 is not a valid Avro schema"),
         ({"schema": "{}", "schemaType": "XML"}, "schema 1 has the type XML, which kt does not decode"),
-        ({"schema": "message {", "schemaType": "PROTOBUF"}, "schema 1: schema.proto"),
+        ({"schema": "message {", "schemaType": "PROTOBUF"}, "schema 1: registered-schema.proto"),
         ({"schema": '"string"', "references": [{"name": "n", "subject": "gone", "version": 2}]}, "version 2 of gone"),
     ],
     ids=["avro", "xml", "protobuf", "reference"],

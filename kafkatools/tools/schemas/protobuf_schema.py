@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message import Message
 
-_MAIN = "schema.proto"
+_MAIN = "registered-schema.proto"
+"""The name of the file for a schema of a registry: one that no schema imports."""
 
 
 def ensure_installed() -> None:

@@ -289,5 +289,5 @@ def test_a_registered_protobuf_schema_as_text_or_as_a_descriptor(descriptors: by
     as_descriptor = protobuf.descriptors_of(RegisteredSchema(as_base64, "PROTOBUF"), "x")
     types = [protobuf.ProtobufMessage(one, "shop.Order", "x").spark_type() for one in (as_text, as_descriptor)]
     assert types[0] == types[1]
-    with pytest.raises(PipelineError, match=r"^x: schema\.proto:2:9: Expected message name"):
+    with pytest.raises(PipelineError, match=r"^x: registered-schema\.proto:2:9: Expected message name"):
         protobuf.descriptors_of(RegisteredSchema('syntax = "proto3";\nmessage {', "PROTOBUF"), "x")

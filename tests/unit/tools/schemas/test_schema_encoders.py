@@ -351,6 +351,13 @@ def test_protobuf_schemas_refer_to_others_and_never_to_files_outside() -> None:
             ProtobufBody(RegisteredSchema(source, "PROTOBUF", ((name, line),)), "x")
 
 
+def test_a_reference_of_protobuf_may_have_any_name() -> None:
+    line = RegisteredSchema('syntax = "proto3"; message Line { int32 n = 1; }', "PROTOBUF")
+    source = 'syntax = "proto3"; import "schema.proto"; message Order { Line line = 1; }'
+    body = ProtobufBody(RegisteredSchema(source, "PROTOBUF", (("schema.proto", line),)), "x")
+    assert body.encode(b'{"line": {"n": 1}}') == b"\x0a\x02\x08\x01"
+
+
 def test_a_file_of_descriptors_is_a_proto_file_or_a_set(tmp_path: pathlib.Path) -> None:
     source = tmp_path / "order.proto"
     source.write_text(PROTO)
