@@ -209,7 +209,6 @@ def _plan(console: Console, args: Args, admin: AdminClient, entry: Entry) -> lis
 
 
 def _undo(console: Console, args: Args, admin: AdminClient, entry: Entry) -> ExitStatus:
-    from kafkatools.options.confirmation import agrees
     from kafkatools.tools.journal import undoing
     from kafkatools.tools.journal.texts import plan_lines, step_row
     from kafkatools.tools.rights import ADVICE
@@ -235,14 +234,29 @@ def _undo(console: Console, args: Args, admin: AdminClient, entry: Entry) -> Exi
         )
     if args.dry_run or not chosen:
         return status
-    question = f"Undo {len(chosen)} change{'s' * (len(chosen) > 1)}? (y/n)"
-    if any(step.loses_records for step in chosen):
-        question = f"Undo {len(chosen)} change{'s' * (len(chosen) > 1)}, and delete topics with their records? (y/n)"
-    hint = "Pass --yes to undo without a prompt."
-    if not args.yes and not agrees(console, question, "Nothing was undone", hint, is_json=args.json):
+    if not args.yes and not _agrees(console, args, chosen):
         console.error("Nothing was undone.")
         return ExitStatus.FAILED
+    if not args.yes:
+        _ensure_unchanged(steps, _plan(console, args, admin, entry))
     return max(status, _carry_out(console, args, admin, chosen))
+
+
+def _agrees(console: Console, args: Args, chosen: Sequence[Step]) -> bool:
+    """Ask whether to make these steps. Raises CommandError when stdin is at its end."""
+    from kafkatools.options.confirmation import agrees
+
+    losses = ", and delete topics with their records" if any(step.loses_records for step in chosen) else ""
+    question = f"Undo {len(chosen)} change{'s' * (len(chosen) > 1)}{losses}? (y/n)"
+    hint = "Pass --yes to undo without a prompt."
+    return agrees(console, question, "Nothing was undone", hint, is_json=args.json)
+
+
+def _ensure_unchanged(shown: Sequence[Step], present: Sequence[Step]) -> None:
+    """Raise CommandError if the plan is no longer the one that the user has agreed to."""
+    if present != shown:
+        hint = "Run the same command again for the present plan."
+        raise CommandError("Values were changed before the answer. Nothing was undone", hint=hint)
 
 
 def _carry_out(console: Console, args: Args, admin: AdminClient, steps: Sequence[Step]) -> ExitStatus:

@@ -6,6 +6,7 @@ The state of the cluster is read with the describing commands, which other tests
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pathlib
@@ -147,6 +148,21 @@ def test_another_topic_of_the_same_name_is_never_deleted(kt: Kt) -> None:
     _topic(kt, "twice")
     refused = kt("undo", number, "--yes", "--force", status=ExitStatus.FAILED)
     assert "another one has its name" in refused.out
+    assert topic in kt("topics", "--list").out.split()
+
+
+def test_a_topic_that_was_created_again_before_the_answer_is_kept(kt: Kt) -> None:
+    topic = _topic(kt, "meanwhile")
+    number = str(_newest(kt)["number"])
+
+    class LateAnswer(io.BytesIO):
+        def readline(self, size: int | None = -1) -> bytes:
+            kt("topics", "--delete", "--topic", topic)
+            _topic(kt, "meanwhile")
+            return b"y\n"
+
+    refused = kt("undo", number, stdin=LateAnswer(), status=ExitStatus.FAILED)
+    assert "Values were changed before the answer. Nothing was undone" in refused.err
     assert topic in kt("topics", "--list").out.split()
 
 

@@ -1,14 +1,16 @@
 """Offset plan files: written by --reset-offsets --export, read by --from-file, and saved by --execute for undoing.
 
 A file is CSV, `topic,partition,offset` optionally preceded by the group (CsvUtils), or JSON lines with the keys
-`group`, `topic`, `partition`, `offset`, `leader_epoch`, `metadata`. It is JSON if its first character is `{`. The
-offset `none` (JSON: null) deletes the committed offset. The error for an invalid line names the line.
+`group`, `topic`, `partition`, `offset`, `leader_epoch`, `metadata`. It is JSON if it begins with `{` and a quote, which
+no CSV does: a group may be called `{env}-shop`, but a name with a quote is in quotes itself. The offset `none` (JSON:
+null) deletes the committed offset. The error for an invalid line names the line.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
@@ -67,7 +69,7 @@ def read_plan(path: str, group_ids: Collection[str] | None) -> PlanFile:
         raise CommandError(f"{path} is not UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise CommandError(f"Unable to read file {path}", hint=error.strerror or "") from None
-    reader = _json_lines if text.lstrip().startswith("{") else _csv_lines
+    reader = _json_lines if re.match(r'\s*\{\s*"', text) else _csv_lines
     only = next(iter(group_ids)) if group_ids is not None and len(group_ids) == 1 else None
     lines: list[PlanLine] = []
     problems: list[str] = []

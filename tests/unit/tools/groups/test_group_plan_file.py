@@ -41,6 +41,12 @@ def test_lines_without_and_with_a_group(tmp_path: pathlib.Path) -> None:
     ]
 
 
+def test_a_group_with_braces_is_no_json(tmp_path: pathlib.Path) -> None:
+    for group in ("{env}-shop", "{}", '{"a"}', "{ b"):
+        text = "".join(undo_lines("before.csv", {group: {("t", 0): OffsetAndMetadata(5)}}))
+        assert _plan(tmp_path, text, None) == [(group, "t", 0, 5, -1, "")]
+
+
 def test_lines_of_json(tmp_path: pathlib.Path) -> None:
     text = (
         '{"group":"a","topic":"t","partition":0,"offset":5,"leader_epoch":3,"metadata":"m","more":1}\n'
