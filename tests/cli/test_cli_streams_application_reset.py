@@ -207,6 +207,22 @@ def test_json_an_undo_file_and_the_journal(start_broker: Callable[..., str], tmp
     assert _INTERNAL[0] in undone.err + undone.out  # a deleted topic does not come back
 
 
+@pytest.mark.slow
+def test_topics_of_an_application_with_a_longer_id_stay(start_broker: Callable[..., str]) -> None:
+    bootstrap = start_broker()
+    server = ("--bootstrap-server", bootstrap)
+    own, other = "app-store-changelog", "app-v2-store-changelog"
+    for topic in ("orders", own, other):
+        run_kt("topics", *server, "--create", "--topic", topic)
+    _commit(bootstrap, "app-v2", 0, "orders")
+    done = run_kt(_TOOL, *server, "--application-id", "app")
+    assert (done.status, f"internal topics [{own}]" in done.out) == (ExitStatus.OK, True), done
+    assert f"{other} is kept: it may belong to the application app-v2. To delete it, name it with" in done.err
+    assert (own in _topics(bootstrap), other in _topics(bootstrap)) == (False, True)
+    done = run_kt(_TOOL, *server, "--application-id", "app", "--internal-topics", other)
+    assert (done.status, other in _topics(bootstrap)) == (ExitStatus.OK, False), done
+
+
 def test_a_protected_cluster_asks_first(start_broker: Callable[..., str], tmp_path: pathlib.Path) -> None:
     profiles = tmp_path / "config.toml"
     profiles.write_text(f'[profiles.prod]\nbootstrap_servers = "{start_broker()}"\nprotected = true\n')
@@ -218,5 +234,5 @@ def test_a_protected_cluster_asks_first(start_broker: Callable[..., str], tmp_pa
 
 def test_every_difference_is_documented() -> None:
     keys = {difference.key for difference in _DIFFERENCES.values()}
-    noted = {f"application-reset-{name}" for name in ("stderr", "force", "members", "streams", "undo")}
+    noted = {f"application-reset-{name}" for name in ("stderr", "force", "members", "streams", "prefix", "undo")}
     assert keys | noted <= transcripts.documented_keys()

@@ -98,7 +98,7 @@ def reset(session: Session, request: Request) -> ExitStatus:
     listings = list_topics(session.admin)
     names = {listing.name for listing in listings}
     visible = hash_order(listing.name for listing in listings if not listing.is_internal)
-    doomed = _topics_to_delete(request, visible)
+    doomed = _without_others(session, request, _topics_to_delete(request, visible))
     missing = [name for name in dict.fromkeys(request.input_topics + request.intermediate_topics) if name not in names]
     offsets = _new_offsets(session, request, names)
     _save_previous(session, request, offsets)
@@ -327,6 +327,21 @@ def _topics_to_delete(request: Request, names: Iterable[str]) -> list[str]:
             hint=f"Not an internal topic of {request.application_id}: {', '.join(wrong)}",
         )
     return list(dict.fromkeys(request.internal_topics)) or inferred
+
+
+def _without_others(session: Session, request: Request, topics: Sequence[str]) -> list[str]:
+    """Return the topics without those that may belong to another application: its id is a group of the cluster and
+    begins with this application's id and a hyphen. These are printed. Named topics all stay. Raises KafkaError."""
+    if request.internal_topics or not topics:
+        return list(topics)
+    prefix = f"{request.application_id}-"
+    others = [one.group_id for one in list_groups(session.admin).groups if one.group_id.startswith(prefix)]
+    owners = {topic: group for group in sorted(others) for topic in topics if is_internal_topic(topic, group)}
+    for topic, group in owners.items():
+        session.console.note(
+            f"{topic} is kept: it may belong to the application {group}. To delete it, name it with --internal-topics"
+        )
+    return [topic for topic in topics if topic not in owners]
 
 
 def _delete(session: Session, request: Request, topics: Sequence[str]) -> bool:
