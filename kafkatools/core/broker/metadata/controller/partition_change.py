@@ -165,7 +165,7 @@ class PartitionChangeBuilder:
             return
         last_leaders = self.partition.last_known_elr or ()
         leader = self._changes.get("leader", NO_LEADER_CHANGE)
-        if leader == NO_LEADER and not last_leaders:
+        if leader == NO_LEADER != self.partition.leader and not last_leaders:
             self._changes["last_known_elr"] = (self.partition.leader,)
         elif leader >= 0 and last_leaders:
             self._changes["last_known_elr"] = ()

@@ -196,6 +196,18 @@ def test_the_reassignment_of_a_partition_that_has_only_eligible_leaders_left_can
     assert cluster.partition("a").leader == 1
 
 
+def test_a_partition_that_had_no_leader_before_has_no_last_known_one() -> None:
+    cluster = Cluster([1, 2, 3], elr=False)
+    cluster.create("a", [1, 2])
+    for broker_id in (2, 1):
+        cluster.kill(broker_id)
+    feature = FeatureUpdate("eligible.leader.replicas.version", 1)
+    cluster.controller.update_features([feature], validate_only=False)
+    assert cluster.controller.alter_reassignments([("a", 0, [3])]) == [None]
+    assert cluster.controller.alter_reassignments([("a", 0, None)]) == [None]
+    assert (cluster.partition("a").leader, cluster.partition("a").last_known_elr) == (-1, None)
+
+
 # -- elections on request ------------------------------------------------------------------------------------------
 def test_elections_on_request_say_why_there_was_none() -> None:
     cluster = Cluster([1, 2])
