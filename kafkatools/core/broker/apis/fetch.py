@@ -92,9 +92,12 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
     reader = Reader(data.isolation_level, data.rack_id, is_leader_only=request.version < FIRST_FROM_FOLLOWERS)
     may_read = None if node.authorizer is None else partial(node.authorize, request, READ, TOPIC)
     max_bytes = min(data.max_bytes, node.fetch_max_bytes)
+    if request.quotas is not None:
+        max_bytes = int(min(max_bytes, request.quotas.most_fetch_bytes(request)))
+    min_bytes = min(data.min_bytes, max_bytes)
     reads = FetchReads(node.replicas, context.partitions, max_bytes, reader, may_read)
     size_bytes = reads.read()
-    if data.max_wait_ms <= 0 or not context.partitions or size_bytes >= data.min_bytes or reads.has_verdict:
+    if data.max_wait_ms <= 0 or not context.partitions or size_bytes >= min_bytes or reads.has_verdict:
         return _read_response(node, request, context, reads)
 
     def read_changed(changed: Sequence[int]) -> Response:
@@ -106,7 +109,7 @@ def _fetch(node: ReadContext, request: Request, data: FetchRequest, context: Fet
     def complete(changed: Sequence[int]) -> None:
         response.complete_with(partial(read_changed, changed))
 
-    operation = DelayedFetch(data.max_wait_ms, node.replicas, reads, data.min_bytes, complete)
+    operation = DelayedFetch(data.max_wait_ms, node.replicas, reads, min_bytes, complete)
     node.fetch_purgatory.begin_timeout(operation, now_ms)
     operation.watch(node.fetch_purgatory)
     return response.result()

@@ -11,6 +11,7 @@ connections.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -129,6 +130,11 @@ class ClientQuotaManager:
         rate.record(value, now_ms)
         return rate.throttle_ms(bound, now_ms)
 
+    def bound(self, client: Tags) -> float:
+        """The quota of a client per second; infinite without one."""
+        limit = self._limits.of(client)
+        return math.inf if limit is None else limit[0]
+
     def take_back(self, client: Tags, value: float, now_ms: int) -> None:
         """Subtract what `record` counted, because it was not sent after all."""
         limit = self._limits.of(client)
@@ -168,6 +174,7 @@ class Quotas:
         self._by_entity = quotas.by_entity
         self._clock = clock
         self._max_request_throttle_ms = window_ms
+        self._full_windows_s: int = config.quota_window_size_seconds * (count - 1)
         self._produce = ClientQuotaManager(quotas, PRODUCER_BYTE_RATE, make_rate)
         self._fetch = ClientQuotaManager(quotas, CONSUMER_BYTE_RATE, make_rate)
         self._request = ClientQuotaManager(quotas, REQUEST_PERCENTAGE, make_rate)
@@ -195,6 +202,11 @@ class Quotas:
         """Count the bytes of a Produce request and raise its throttle time."""
         throttle_ms = self._produce.record(client_of(request), size_bytes, self._clock.now_ms())
         request.throttle_ms = max(request.throttle_ms, throttle_ms)
+
+    def most_fetch_bytes(self, request: Request) -> float:
+        """The bytes that a Fetch may return to a client that got none lately (getMaxValueInQuotaWindow). A larger
+        response would be throttled each time, so the client would never get it."""
+        return self._fetch.bound(client_of(request)) * self._full_windows_s
 
     def note_fetch(self, request: Request, size_bytes: int) -> bool:
         """Count the processing time and the bytes of a Fetch response. Returns False if the client is throttled: it

@@ -129,12 +129,9 @@ def test_a_throttled_producer_is_answered_at_once_and_read_later(run_node: Calla
     assert clock.now_ms() - started_ms >= throttle_ms
 
 
-def test_a_throttled_fetch_has_no_records_and_keeps_its_session(run_node: Callable[..., Any]) -> None:
-    client = run_node().connect()
-    client.call(METADATA, 12, topics=[{"topic_id": None, "name": "t"}], allow_auto_topic_creation=True)
-    client.produce("t", batch([b"x" * 20_000]))
+def fetch_fields(**fields: Any) -> dict[str, Any]:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
-    fields = {
+    return {
         "replica_id": -1,
         "max_wait": 0,
         "min_bytes": 0,
@@ -145,7 +142,29 @@ def test_a_throttled_fetch_has_no_records_and_keeps_its_session(run_node: Callab
         "topics": [{"topic": "t", "partitions": [partition]}],
         "forgotten_topics_data": [],
         "rack_id": "",
+        **fields,
     }
+
+
+def test_a_fetch_gets_no_more_than_its_quota_can_let_through(run_node: Callable[..., Any]) -> None:
+    client = run_node().connect()
+    client.call(METADATA, 12, topics=[{"topic_id": None, "name": "t"}], allow_auto_topic_creation=True)
+    for _ in range(3):
+        client.produce("t", batch([b"x" * 8000]))
+    set_quota(client, "consumer_byte_rate", 1000)  # in 10 full windows of a second
+    fields = fetch_fields(session_epoch=-1, max_wait=1000, min_bytes=20_000)
+    answer = client.call(FETCH, 12, **fields)
+    while milliseconds(answer):
+        assert milliseconds(answer) < 500, "the time by which the rest of the response is above the quota"
+        answer = client.call(FETCH, 12, **fields)
+    assert 8000 < len(answer.responses[0].partitions[0].records) <= 10_000
+
+
+def test_a_throttled_fetch_has_no_records_and_keeps_its_session(run_node: Callable[..., Any]) -> None:
+    client = run_node().connect()
+    client.call(METADATA, 12, topics=[{"topic_id": None, "name": "t"}], allow_auto_topic_creation=True)
+    client.produce("t", batch([b"x" * 20_000]))
+    fields = fetch_fields()
     set_quota(client, "consumer_byte_rate", 1990)
     answer = client.call(FETCH, 12, **fields)
     assert milliseconds(answer) > 0
