@@ -44,8 +44,9 @@ def _setup(console: Console, args: Args, values: dict[str, str]) -> NodeSetup:
     from kafkatools.core.broker.node_setup import NodeSetup
     from kafkatools.core.broker.security.listener_security import ignored_prefixed
     from kafkatools.core.broker.server.connection_limits import raise_descriptor_limit
-    from kafkatools.core.broker.server.node_settings import is_loopback, meaningless
+    from kafkatools.core.broker.server.node_settings import meaningless
     from kafkatools.core.config import Config
+    from kafkatools.core.net.addresses import is_loopback
 
     os.umask(0o077)
     raise_descriptor_limit()

@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from kafkatools.commands.monitor.monitor_options import is_loopback
+from kafkatools.core.net.addresses import is_loopback
 from kafkatools.core.net.http_server import Refused
 
 TARGET_BYTES = 2048

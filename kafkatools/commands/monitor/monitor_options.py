@@ -14,7 +14,7 @@ from kafkatools.commands.monitor.sections import (
     LAG_EXPORTER,
     SECTIONS,
 )
-from kafkatools.core.net.addresses import HostPort
+from kafkatools.core.net.addresses import HostPort, is_loopback
 from kafkatools.exit_status import UsageError
 from kafkatools.options import Args
 from kafkatools.options.secret_sources import read_secret
@@ -176,15 +176,3 @@ def _address(option: str, text: str | None, may_be_open: bool) -> HostPort | Non
             "use 127.0.0.1, or --insecure"
         )
     return address
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is `localhost` or a loopback address. Other names are not resolved and give False."""
-    import ipaddress
-
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

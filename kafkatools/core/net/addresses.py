@@ -113,3 +113,15 @@ def java_address(text: str) -> str:
         return str(address.ipv4_mapped)
     _, percent, scope = text.partition("%")
     return ":".join(f"{number:x}" for number in unpack(">8H", address.packed)) + percent + scope
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is `localhost` or a loopback address. Other names are not resolved and give False."""
+    import ipaddress
+
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(java_address(host)).is_loopback
+    except ValueError:
+        return False

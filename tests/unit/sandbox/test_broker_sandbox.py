@@ -199,6 +199,8 @@ def test_share_assignors_is_the_only_group_setting_without_effect() -> None:
         ("PLAINTEXT://0.0.0.0:9092", False),
         ("PLAINTEXT://[::1]:9092", True),
         ("PLAINTEXT://localhost:1", True),
+        ("PLAINTEXT://127.0.0.2:9092", True),
+        ("PLAINTEXT://127.example:9092", False),
     ],
 )
 def test_who_can_reach_a_listener(listeners: str, is_loopback: bool) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from kafkatools.core.config import Config
 from kafkatools.core.errors import ConfigError
+from kafkatools.core.net.addresses import is_loopback
 
 ALL_ADDRESSES = ("", "0.0.0.0", "::")
-LOOPBACK_HOSTS = ("localhost", "::1")
 _PROTOCOLS = {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
 DEFAULT_ADDRESS = ("127.0.0.1", 9092)
 
@@ -33,11 +33,6 @@ class NodeSettings:
     def is_loopback(self) -> bool:
         """Return whether the listener is reachable from this machine only."""
         return is_loopback(self.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reachable from this machine only."""
-    return host in LOOPBACK_HOSTS or host.startswith("127.")
 
 
 def node_settings(config: Config) -> NodeSettings:

@@ -25,6 +25,7 @@ from kafkatools.core.errors import (
     UnsupportedVersion,
     error_for_code,
 )
+from kafkatools.core.net.addresses import is_loopback
 from kafkatools.core.net.bodies import build_body
 from kafkatools.core.net.client_requests import ClientRequest, ClientResponse
 from kafkatools.core.net.connection_states import ConnectionStates, Random, system_random
@@ -83,7 +84,7 @@ class Authenticator:
 
     def _warn_of_readers(self, node: int) -> None:
         target = self._client.find_node(node)
-        if target is not None and target.host != "localhost" and not target.host.startswith(("127.", "::1")):
+        if target is not None and not is_loopback(target.host):
             warn(
                 f"SASL {self._login.mechanism} without TLS (security.protocol SASL_PLAINTEXT) sends the password or "
                 f"token to {target.host} unencrypted"

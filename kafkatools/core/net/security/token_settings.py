@@ -78,12 +78,13 @@ def token_source(config: Config, module: LoginModule | None, clock: Clock) -> To
 def _endpoint_source(config: Config, options: Mapping[str, str], url: str, clock: Clock) -> TokenSource:
     from urllib.parse import urlsplit
 
+    from kafkatools.core.net.addresses import is_loopback
     from kafkatools.core.net.security.tls_context import client_tls
     from kafkatools.core.net.security.token_endpoint import Endpoint, endpoint_source
 
     make_request = _request(config, options, clock)
     parts = urlsplit(url)
-    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         warn("sasl.oauthbearer.token.endpoint.url is not https: secrets and token are readable by the network")
     tls_options = {name: value for name, value in options.items() if name.startswith("ssl.")}
     tls = client_tls(Config(tables.ADMIN, tls_options)).context if parts.scheme == "https" else None
