@@ -18,9 +18,11 @@ from random import Random
 from typing import Any
 
 from kafkatools.core.broker.membership import Home, Worker
+from kafkatools.core.broker.metadata.controller.partition_change import DIRECTORIES_SINCE
 from kafkatools.core.broker.metadata.controller.registrations import supported_features
 from kafkatools.core.broker.metadata.controller.topics import NewTopic
 from kafkatools.core.broker.metadata.controller_registration import ControllerRegistration
+from kafkatools.core.broker.metadata.feature_levels import METADATA_VERSION
 from kafkatools.core.broker.metadata.image import TopicState
 from kafkatools.core.broker.metadata.image_records import image_records
 from kafkatools.core.broker.metadata.lifecycle import BrokerLifecycle, Identity, State
@@ -272,14 +274,21 @@ class ClusterMember:
 
     def maybe_serve_clients(self) -> None:
         """Accept clients once this broker is unfenced and has applied the record that unfences it. The controller's
-        heartbeat response may arrive before that record, so both conditions are checked."""
-        if self._serves_clients or self.lifecycle is None or self.lifecycle.state is not State.RUNNING:
+        heartbeat response may arrive before that record, so both conditions are checked.
+
+        A broker whose registration lacks its log directories, from before the metadata version had them, registers
+        again (Kafka's BrokerRegistrationTracker): the controller learns of failed directories only if it knows them.
+        """
+        if self.lifecycle is None or self.lifecycle.state is not State.RUNNING:
             return
         broker = self.image.brokers.get(self.node_id)
         if broker is None or broker.is_fenced or broker.epoch != self.broker_epoch or not self.follower.has_applied_all:
             return
-        self._serves_clients = True
-        self.listener.open_acceptors()
+        if not broker.log_dirs and self.image.features.get(METADATA_VERSION, 0) >= DIRECTORIES_SINCE:
+            self.lifecycle.register_again()
+        if not self._serves_clients:
+            self._serves_clients = True
+            self.listener.open_acceptors()
 
     # -- what it knows ---------------------------------------------------------------------------------------------
     @property

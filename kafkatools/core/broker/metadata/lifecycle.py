@@ -161,6 +161,11 @@ class BrokerLifecycle:
         self._is_urgent = self._is_in_flight
         self._next_ms = self.clock.now_ms()
 
+    def register_again(self) -> None:
+        """Send the registration again with the next request; the same incarnation keeps its epoch."""
+        self._is_registered = False
+        self.heartbeat_now()
+
     def _send_registration(self) -> None:
         identity = self.identity
         fields = {

@@ -8,16 +8,18 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
+from support import cluster_nodes
 from support.cluster_nodes import ClusterNodes
 from support.ports import free_port
 
+from kafkatools.core.broker.metadata.feature_levels import METADATA_LEVELS
 from kafkatools.core.broker.metadata.lifecycle import State
 from kafkatools.core.broker.node import start_node
 from kafkatools.core.broker.node_setup import NodeSetup
 from kafkatools.core.errors import ConfigError
 
 METADATA, CREATE_TOPICS, DESCRIBE_CLUSTER, INIT_PRODUCER_ID, API_VERSIONS = 3, 19, 60, 22, 18
-DELETE_TOPICS, DESCRIBE_QUORUM, UNREGISTER_BROKER = 20, 55, 64
+DELETE_TOPICS, DESCRIBE_QUORUM, UPDATE_FEATURES, UNREGISTER_BROKER = 20, 55, 57, 64
 NOT_LEADER_OR_FOLLOWER = 6
 UNKNOWN_TOPIC, REQUEST_TIMED_OUT, INVALID_REPLICATION_FACTOR = 3, 7, 38
 
@@ -418,3 +420,26 @@ def test_all_are_stopped_at_once(running: ClusterNodes) -> None:
     assert running.clock.now_ms() - began < 2500
     running.start()
     running.run_until(lambda: running.leader("last") > 0)
+
+
+def test_brokers_register_their_directories_when_the_metadata_version_comes_to_have_them(
+    cluster: ClusterNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_nodes, "LATEST_RELEASE", "3.6-IV2")
+    running = cluster.start()
+    running.create_topic("old", 3)
+    assert {broker.log_dirs for broker in running.nodes[1].image.brokers.values()} == {()}
+    update = {"feature": "metadata.version", "max_version_level": METADATA_LEVELS["4.3-IV0"], "upgrade_type": 1}
+    answer = running.ask(1, UPDATE_FEATURES, 1, feature_updates=[update], timeout=5000, validate_only=False)
+    assert int(answer.error_code) == 0
+    epochs = {broker.broker_id: broker.epoch for broker in running.nodes[1].image.brokers.values()}
+
+    def has_directories() -> bool:
+        image = running.nodes[1].image
+        return all(broker.log_dirs for broker in image.brokers.values()) and all(
+            image.topics["old"].partitions[0].directories
+        )
+
+    running.run_until(has_directories)
+    assert {broker.broker_id: broker.epoch for broker in running.nodes[1].image.brokers.values()} == epochs
+    assert not any(broker.is_fenced for broker in running.nodes[1].image.brokers.values())
