@@ -17,8 +17,10 @@ from support.kt_process import environment
 from support.raw_transactions import RawProducer
 from support.waiting import eventually
 
+from kafkatools.commands.copy import run_copy
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.clock import SystemClock
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.consumer.consumer import Consumer
 from kafkatools.core.group.metadata import OffsetAndMetadata
 from kafkatools.core.producer.producer import Producer
@@ -237,6 +239,33 @@ def test_records_of_others_in_the_target_are_a_finding(
 
 
 @pytest.mark.slow
+def test_records_of_a_new_topic_of_the_same_name_are_not_copied(
+    bootstrap: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_anew(value: bytes) -> None:
+        kt(bootstrap, "topics", "--create", "--topic", "replaced")
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            for number in range(4000):
+                producer.send(ProducerRecord("replaced", value * 1000, b"%d" % number, 0))
+
+    class Copier(copier.TopicCopier):
+        fetches = 0
+
+        def _copy(self, fetched: FetchedColumns) -> None:
+            super()._copy(fetched)
+            self.fetches += 1
+            if self.fetches == 1:
+                kt(bootstrap, "topics", "--delete", "--topic", "replaced")
+                fill_anew(b"b")
+
+    fill_anew(b"a")
+    monkeypatch.setattr(run_copy, "TopicCopier", Copier)
+    ran = copy(bootstrap, target, "replaced", "replaced", "--create")
+    message = "The copy is incomplete: Topic replaced was deleted and recreated while it was read"
+    assert (ran.status, message in ran.err) == (1, True), ran
+    assert records(target, "replaced") == []
+
+
 def test_records_that_were_deleted_meanwhile_make_the_copy_incomplete(
     bootstrap: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

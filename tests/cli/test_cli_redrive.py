@@ -19,15 +19,19 @@ from support.raw_transactions import RawProducer
 from support.skipping_clock import SkippingClock
 from support.waiting import eventually
 
+from kafkatools.commands.redrive import run_redrive
 from kafkatools.core.admin.client import AdminClient
 from kafkatools.core.admin.group_offsets import fetch_offsets
-from kafkatools.core.clock import SystemClock
+from kafkatools.core.clock import Clock, SystemClock
+from kafkatools.core.consumer.completed_fetch import FetchedColumns
 from kafkatools.core.group.metadata import ConsumerGroupMetadata, OffsetAndMetadata
 from kafkatools.core.producer.producer import Producer
 from kafkatools.core.producer.producer_record import ProducerRecord
 from kafkatools.tools.copying import transactions
+from kafkatools.tools.perf.throughput_throttler import ThroughputThrottler
 from kafkatools.tools.redrive import progress
 from kafkatools.tools.redrive.offset_ranges import OffsetRanges
+from kafkatools.tools.redrive.redriver import Redriver
 
 FRAMEWORKS = ("spring.dlt", "spring-dlt", "streams.dlq", "connect.dlq")
 START = 1_700_000_000_000
@@ -425,6 +429,32 @@ def test_a_second_run_ends_the_first_one(bootstrap: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
+def test_records_of_a_new_topic_of_the_same_name_are_not_sent(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_anew(value: bytes) -> None:
+        create(bootstrap, "replaced.DLT")
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            for number in range(4000):
+                producer.send(ProducerRecord("replaced.DLT", value * 1000, b"%d" % number, 0))
+
+    class Replaced(Redriver):
+        fetches = 0
+
+        def _take(self, fetched: FetchedColumns, throttle: ThroughputThrottler, clock: Clock) -> None:
+            super()._take(fetched, throttle, clock)
+            self.fetches += 1
+            if self.fetches == 1:
+                kt(bootstrap, "topics", "--delete", "--topic", "replaced.DLT")
+                fill_anew(b"b")
+
+    create(bootstrap, "replaced")
+    fill_anew(b"a")
+    monkeypatch.setattr(run_redrive, "Redriver", Replaced)
+    ran = redrive(bootstrap, "replaced.DLT", "--to", "replaced")
+    message = "0 records were sent back, then: Topic replaced.DLT was deleted and recreated while it was read"
+    assert (ran.status, message in ran.err) == (1, True), ran
+    assert records(bootstrap, "replaced") == []
+
+
 def test_a_topic_that_was_created_again_starts_anew(bootstrap: str) -> None:
     create(bootstrap, "live-anew")
     for _ in range(2):

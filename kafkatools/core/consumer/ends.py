@@ -88,6 +88,18 @@ class KnownEnds:
             raise problem
         return unread
 
+    def ensure_same_topics(self) -> None:
+        """Raise EndUnreachable when a topic was recreated. A position may also be within the new log: what was read
+        from it came after the consumer learned of the new topic's id."""
+        for topic, first_id in self._ids.items():
+            present_id = self._consumer.topic_id(topic)
+            if None not in (first_id, present_id) and first_id != present_id:
+                raise self._recreated(topic)
+
+    @staticmethod
+    def _recreated(topic: str) -> EndUnreachable:
+        return EndUnreachable(f"Topic {topic} was deleted and recreated while it was read")
+
     def ensure_not_truncated(self, present_ends: Mapping[TopicPartition, int]) -> None:
         """Raise EndUnreachable when a log now ends before the end offset of its partition."""
         for part, end in present_ends.items():
@@ -109,7 +121,7 @@ class KnownEnds:
         if exists and self._consumer.topic_id(topic) == self._ids.get(topic):
             self._suspects.discard(topic)
         elif exists:
-            raise EndUnreachable(f"Topic {topic} was deleted and recreated while it was read")
+            raise self._recreated(topic)
         elif topic in self._suspects:
             raise EndUnreachable(f"Topic {topic} was deleted before it was read to the end")
         else:

@@ -37,6 +37,7 @@ class TopicCopier:
         self.progress = dict(progress)
         self._uncommitted = dict(progress)
         self._transactions = ProgressTransactions(producer)
+        self._ends: Ends | None = None
         self._first = {number: item.position for number, item in progress.items()}
 
     @property
@@ -52,7 +53,7 @@ class TopicCopier:
     def run(self, clock: Clock) -> None:
         """Copy until every partition is complete. Raises the KafkaError that ended the copy: what was committed stays,
         and closing the producer aborts the rest."""
-        ends = self._start()
+        ends = self._ends = self._start()
         self._commit(clock.now_ms())  # also what an empty partition has to remember
         while ends.undone():
             fetched = self._consumer.poll_columns(_POLL_MS)
@@ -91,7 +92,10 @@ class TopicCopier:
         self._uncommitted[number] = item._replace(position=position, checksum=checksum)
 
     def _commit(self, now_ms: int) -> None:
-        """Commit the records sent so far together with the progress."""
+        """Commit the records sent so far together with the progress. Raises EndUnreachable if the source was recreated:
+        records may be those of another topic."""
+        if self._ends is not None:
+            self._ends.ensure_same_topics()
         self._transactions.commit({self._place.group_id: offsets_of(self._place, self._uncommitted)}, now_ms)
         self.progress = dict(self._uncommitted)
 

@@ -71,6 +71,7 @@ class Redriver:
         self._done = done
         self._limits = limits
         self._next: dict[TopicPartition, int] = {}
+        self._ends: Ends | None = None
         self.tally = Tally()
         self.committed_count = 0
 
@@ -87,7 +88,7 @@ class Redriver:
     def run(self, clock: Clock) -> None:
         """Send until every partition is read, or as many records as are allowed. Raises the KafkaError that ended the
         run: what was committed stays, and closing the producer aborts the rest."""
-        ends = self._start()
+        ends = self._ends = self._start()
         throttle = ThroughputThrottler(self._limits.per_second, clock.now_ms())
         while not self._is_enough() and ends.undone():
             with needs(Right("READ", TOPIC, self._group.topic)):
@@ -183,7 +184,9 @@ class Redriver:
 
     def _commit(self, clock: Clock) -> None:
         """Commit the records sent so far together with the progress. Raises CommandError when the progress does not
-        fit."""
+        fit, EndUnreachable if the dead-letter topic was recreated: records may be those of another topic."""
+        if self._ends is not None:
+            self._ends.ensure_same_topics()
         if self._transactions is not None:
             self._transactions.commit(self._group.offsets(self._done), clock.now_ms())
             self.committed_count = self.tally.sent_count
