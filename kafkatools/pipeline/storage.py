@@ -326,7 +326,7 @@ def _failure(url: str, action: str, error: Exception) -> PipelineError:
 
 
 def _advice(url: str, error: Exception) -> str:
-    """Return what to do about an error of an object store; empty for other errors."""
+    """Return the hint for an error of an object store; empty for other errors."""
     codes = set() if local_path(url) is not None else {*_store_codes(error)}
     if codes & {*CREDENTIAL_CODES}:
         return f"; {CREDENTIALS}"

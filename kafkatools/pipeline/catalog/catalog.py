@@ -86,7 +86,7 @@ def located_error(error: PySparkException, message: str | None = None) -> Locate
 
 
 class Entry(NamedTuple):
-    """A name of the catalog, and what it is: TOPIC, INTERNAL, VIEW, TEMPORARY_VIEW or TABLE."""
+    """A name of the catalog, and its kind: TOPIC, INTERNAL, VIEW, TEMPORARY_VIEW or TABLE."""
 
     name: str
     kind: str

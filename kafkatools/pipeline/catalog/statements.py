@@ -210,7 +210,7 @@ Command = CreateView | DropView | ShowTables | ShowCreate | Explain | Write | Qu
 
 
 def command_of(text: str) -> Command:
-    """Return what a statement is. Raises PipelineError for a view whose name has a schema."""
+    """Return the kind and the parts of a statement. Raises PipelineError for a view whose name has a schema."""
     reader = _Reader(text)
     if reader.skip("create"):
         return _create(reader)

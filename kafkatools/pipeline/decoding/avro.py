@@ -34,7 +34,7 @@ REGISTRY_PATIENCE_MS = 60_000
 _REGISTRY_INTERVAL_MS = 1000
 
 Shape = Callable[[Any], object]
-"""Makes of one value of fastavro's what Arrow takes."""
+"""Converts a value of fastavro to one that Arrow accepts."""
 
 
 ensure_installed = schema_failures()(avro_schema.ensure_installed)

@@ -113,7 +113,7 @@ def ensure_same_export(export: Export, recorded: Mapping[str, object]) -> None:
 
 
 def _compared(content: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield what is compared of an identity, by the names that users write, without defaults."""
+    """Yield the compared values of an identity, by the names that users write, without defaults."""
     yield "the source", without_password(normal_uri(content["source"]))
     yield "cluster of the source", content.get("cluster")
     yield "the format", content["format"]

@@ -1,4 +1,4 @@
-"""`replay` on Spark; `replay_plan.py` explains what is sent where.
+"""`replay` on Spark; `replay_plan.py` explains which records are sent to which topic.
 
 `plan_replay` decides for each record, `decisions` counts the decisions, `to_send` returns rows for the `kt` sink.
 """

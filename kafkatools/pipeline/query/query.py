@@ -39,7 +39,7 @@ _EXPLAIN = "EXPLAIN "
 
 @dataclass(frozen=True)
 class Query:
-    """A checked statement, its tables, and what it needs of each table of records. `connection` has the statement's
+    """A checked statement, its tables, and its needs of each table of records. `connection` has the statement's
     files as views and no table of records yet; the Result closes it, so a query runs once."""
 
     text: QuotedSql

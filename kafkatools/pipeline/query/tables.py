@@ -1,4 +1,4 @@
-"""The tables of a query: what a name after FROM stands for.
+"""The tables of a query, and the meaning of a name after FROM.
 
 `topic:NAME` and `log:PATH` are records. `parquet:PATH` and `csv:PATH`, and names with a slash or with such an
 extension, are files: one file, a pattern with `*`, or for Parquet a directory. Any other name is a topic.

@@ -58,9 +58,9 @@ _NOT_WRITTEN = {*RECORD_COLUMNS, *METADATA_COLUMNS} - {*_RECORD_COLUMNS, "partit
 
 @dataclass
 class SourceResult:
-    """The counts of what a run read from one source. `partitions` and `damages` are manifest entries of Kafka sources.
-    Bad keys and values could not be decoded; those with unknown fields were written by a later schema with fields that
-    the column lacks. `records` and the counts of keys and values are None if not counted."""
+    """The counts of the rows that a run read from one source. `partitions` and `damages` are manifest entries of Kafka
+    sources. Bad keys and values could not be decoded; those with unknown fields were written by a later schema with
+    fields that the column lacks. `records` and the counts of keys and values are None if not counted."""
 
     name: str
     uri: str

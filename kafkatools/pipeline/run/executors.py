@@ -1,4 +1,4 @@
-"""Python on Spark's executors: what they lack of this package and its dependencies, and sending it to them.
+"""Python on Spark's executors: finding the missing modules of this package and its dependencies, and sending them.
 
 Rules: an executor gets what it lacks before the data sources are registered, because Spark notes the files of a data
 source when it is registered. The package travels with its dependencies as an archive, which Spark unpacks beside each
@@ -71,7 +71,7 @@ class Worker(NamedTuple):
 
 
 _applications: set[str] = set()
-"""The applications of this process whose executors have what they need."""
+"""The applications of this process whose executors have all modules."""
 
 
 def is_local(context: SparkContext) -> bool:

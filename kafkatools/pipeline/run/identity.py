@@ -257,7 +257,7 @@ def _excerpt(text: str, start: int) -> str:
 
 
 def _parts(content: PipelineIdentity) -> Iterator[tuple[str, object]]:
-    """Yield what is compared of an identity, by the names of options; in pipeline files sources have tables. Schema
+    """Yield the compared values of an identity, by the names of options; in pipeline files sources have tables. Schema
     files of a stream may change with the records, as the schemas of a registry do."""
     clusters = content.get("clusters", {})
     for source in content["sources"]:

@@ -220,7 +220,7 @@ class _CommittedBatches(NamedTuple):
 def _committed(
     progress: StreamProgress, journal: Journal, pipeline: Pipeline, before: ManifestContent | None
 ) -> _CommittedBatches | None:
-    """Return what a stream has committed since the journal was written. None if there is nothing, if Spark has deleted
+    """Return the commits of a stream since the journal was written. None if there are none, if Spark has deleted
     the offsets, or if the kill came after the manifest, which then has them."""
     if journal.get("runs", _runs(before)) != _runs(before):
         return None

@@ -150,7 +150,7 @@ class WebService:
 
 
 class WatchedService(NamedTuple):
-    """A service, and a text on what a run does without it."""
+    """A service, and a text on a run without it."""
 
     service: Service
     advice: str

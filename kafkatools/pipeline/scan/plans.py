@@ -83,8 +83,8 @@ class ScanPlan:
         return set(self.uri.topics)
 
     def tasks(self) -> Sequence[Task]:
-        """Find what is there now and return the parts to read, in the order of their records: by topic, partition and
-        offset. Raises PipelineError."""
+        """Find the present segments or offsets and return the parts to read, in the order of their records: by topic,
+        partition and offset. Raises PipelineError."""
         return _log_tasks(self) if self.uri.kind == LOG else _topic_tasks(self)
 
 

@@ -112,7 +112,7 @@ def _unresolved_column(error: PySparkException) -> str:
 
 
 def needs_of(frame: DataFrame) -> Needs | None:
-    """Return what a query uses of its Kafka sources; None if it has none or the plan cannot be read."""
+    """Return the needs of a query of its Kafka sources; None if it has none or the plan cannot be read."""
     from py4j.protocol import Py4JError
 
     try:
@@ -148,8 +148,8 @@ def _optimized_plan(frame: DataFrame) -> JavaObject:
 
 
 def _needs(plan: JavaObject, *, with_bounds: bool) -> tuple[Needs, frozenset[str]]:
-    """Return what a plan uses of its Kafka sources, and the names of all columns of these sources. `with_bounds`: also
-    the bounds from the filter right above the source, if there is only one Kafka source."""
+    """Return the needs of a plan of its Kafka sources, and the names of all columns of these sources. `with_bounds`:
+    also the bounds from the filter right above the source, if there is only one Kafka source."""
     leaves: list[_Leaf] = []
     _walk(plan, _ids(plan.output()), None, leaves)
     names = frozenset(name for leaf in leaves for name in leaf.columns)

@@ -44,7 +44,7 @@ class Difference:
         self._order = ", ".join(f'"{name}" NULLS FIRST' for name in (*names, "side"))
 
     def rows(self, limit: int) -> tuple[list[str], list[tuple[object, ...]]]:
-        """Return the columns and the first rows, at most `limit`, sorted by what identifies a record."""
+        """Return the columns and the first rows, at most `limit`, sorted by the columns that identify a record."""
         return rows_of(self._database, f"SELECT * FROM differences ORDER BY {self._order} LIMIT {limit}")
 
     def summary(self) -> dict[str, int]:

@@ -57,7 +57,7 @@ class _RowDecisions(NamedTuple):
 
 
 class Replay:
-    """A replay of what a source has now."""
+    """A replay of the records that a source has now."""
 
     def __init__(self, source: LocalSource, plan: ReplayPlan) -> None:
         """Check the plan; reads nothing. Raises SqlError for a wrong condition, PipelineError for a loop."""

@@ -230,7 +230,7 @@ class SectionWalk:
         return reports.TRUNCATED, reason, start, self._end
 
     def _wrong(self, section: Section, row: int) -> tuple[str, str, int, int]:
-        """Describe what is wrong with a batch, and return the byte range in which another batch may be hidden."""
+        """Describe the damage of a batch, and return the byte range in which another batch may be hidden."""
         batch = section.batch(row)
         magic = section.table[row * WIDTH + MAGIC]
         start = section.origin + section.table[row * WIDTH]
