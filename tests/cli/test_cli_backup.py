@@ -88,6 +88,17 @@ def segments(data: pathlib.Path, partition: str) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
 
+def test_topics_that_look_internal_are_left_out_and_counted(tmp_path: pathlib.Path) -> None:
+    with embedded_broker(tmp_path / "data") as bootstrap:
+        for topic in ("orders", "__heartbeat", "__audit"):
+            create(bootstrap, topic)
+        ran = kt(bootstrap, "backup", "--to", str(tmp_path / "b"))
+        left_out = "Left out, since the name begins with __: 2 topics, such as __audit. Name it with --topic\n"
+        assert (ran.status, ran.err, "1 topic," in ran.out) == (0, left_out, True), ran
+        ran = kt(bootstrap, "backup", "--to", str(tmp_path / "b"), "--topic", "__audit")
+        assert (ran.status, ran.err, "2 topics," in ran.out) == (0, "", True), ran
+
+
 def test_objects_are_the_bytes_of_the_brokers_segments(broker: str, data: pathlib.Path, tmp_path: pathlib.Path) -> None:
     create(broker, "exact", partitions=2)
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):

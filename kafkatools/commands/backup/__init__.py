@@ -62,7 +62,10 @@ COMMAND = Command(
     options=(
         Option("--to", _URL, value="URL", required=True),
         Option(
-            "--topic", "Back up only this topic. Default: all topics that are not internal.", "NAME", repeatable=True
+            "--topic",
+            "Back up only this topic. Default: all but internal ones and names with __ in front.",
+            "NAME",
+            repeatable=True,
         ),
         Option(
             "--object-size",

@@ -39,7 +39,12 @@ COMMAND = Command(
         Option("--to-bootstrap-server", "Brokers of the target cluster.", value="HOST:PORT,..."),
         Option("--to-command-config", "Properties file with settings of the clients of the target cluster.", "FILE"),
         Option("--to-profile", "Profile of the target cluster.", value="NAME"),
-        Option("--topic", "Only this topic. Default: all topics that are not internal.", "NAME", repeatable=True),
+        Option(
+            "--topic",
+            "Only this topic. Default: all but internal ones and names with __ in front.",
+            "NAME",
+            repeatable=True,
+        ),
         Option(
             "--rename",
             "Another name in the target: OLD=NEW, or s/REGEX/REPLACEMENT/ for all topics that match.",

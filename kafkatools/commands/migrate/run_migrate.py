@@ -100,9 +100,10 @@ def _follow(console: Console, args: Args, migration: Migration, producer: BatchP
     interval_ms = min(args.interval, _CUT_INTERVAL_MS) if args.cut else args.interval
     earlier: Sequence[Waiting] = ()
     named: set[Waiting] = set()
+    noted: set[str] = set()
     while True:
         found = migration.round(producer)
-        _report(console, found)
+        _report(console, found, noted)
         for waiting in found.waiting:
             if waiting in earlier and waiting not in named:
                 named.add(waiting)
@@ -133,9 +134,12 @@ def _waiting_text(waiting: Waiting) -> str:
     )
 
 
-def _report(console: Console, found: Round) -> None:
+def _report(console: Console, found: Round, noted: set[str]) -> None:
+    """Print a round, with its notes that no earlier round had: `noted`."""
     for note in found.notes:
-        console.note(note)
+        if note not in noted:
+            noted.add(note)
+            console.note(note)
     row = {
         "kind": "round", "round": found.number, "stored_bytes": found.stored_bytes, "records": found.records,
         "lag": None if found.unread else found.lag, "unread_partitions": len(found.unread),

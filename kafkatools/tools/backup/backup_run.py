@@ -57,7 +57,7 @@ _KEPT = "What was read is kept; run the same command again"
 
 
 class BackupOptions(NamedTuple):
-    """`topics`: names, none: all that are not internal. `object_bytes`: the size from which an object is complete; None
+    """`topics`: names, none: as `requested_topics`. `object_bytes`: the size from which an object is complete; None
     for the default of the storage. `is_followed`: raise CommandError instead of beginning a stored partition anew."""
 
     topics: Collection[str] = ()
@@ -169,12 +169,13 @@ class BackupRun:
                 )
         generation = 1 if last is None else last.generation + 1
         known = merged_topics(last, progress)
-        described = requested_topics(self._admin, self._options.topics)
+        notes: list[str] = []
+        described = requested_topics(self._admin, self._options.topics, notes)
         planner = Planner(self._admin, self._store, known, now_ms, is_followed=self._options.is_followed)
         plan = planner.plan(described)
         manifest = Manifest(generation, self._cluster_id, now_ms)
         manifest.topics = dict(sorted({**self._kept(known, plan), **plan.topics}.items()))
-        self.result = BackupResult(manifest, adopted_bytes=plan.adopted_bytes, notes=plan.notes)
+        self.result = BackupResult(manifest, adopted_bytes=plan.adopted_bytes, notes=notes + plan.notes)
         self.result.failed += _unread(plan)
         self._ids = {name: topic.topic_id for name, topic in described.items()}
         return plan, described

@@ -48,19 +48,25 @@ class TopicConfigs:
         return int(value) if value is not None and value.lstrip("-").isdigit() else None
 
 
-def requested_topics(admin: AdminClient, names: Collection[str]) -> dict[str, TopicDescription]:
-    """Return the topics with these names, or without names all that are not internal, sorted; brokers list only those
-    that the user may describe. Raises CommandError for a name that does not exist, KafkaError."""
+def requested_topics(admin: AdminClient, names: Collection[str], notes: list[str]) -> dict[str, TopicDescription]:
+    """Return the topics with these names, or without names all that are not internal and do not begin with `__`,
+    sorted; brokers list only those that the user may describe. Adds a note about names that begin so. Raises
+    CommandError for a name that does not exist, KafkaError."""
     topics = {}
+    left_out = []
     for name, description in sorted(describe_all_topics(admin).items()):
-        is_internal = description.is_internal or name.startswith("__")
-        if name not in names if names else is_internal:
+        if not names and name.startswith("__") and not description.is_internal:
+            left_out.append(name)
+        if name not in names if names else description.is_internal or name.startswith("__"):
             continue
         if isinstance(description.error, UnknownTopicOrPartition):
             continue
         if description.error is not None:
             raise description.error
         topics[name] = description
+    if left_out:
+        count = counted(len(left_out), "topic")
+        notes.append(f"Left out, since the name begins with __: {count}, such as {left_out[0]}. Name it with --topic")
     absent = [name for name in names if name not in topics]
     for name, description in describe_topics(admin, absent).items() if absent else ():
         if description.error is not None and not isinstance(description.error, UnknownTopicOrPartition):
