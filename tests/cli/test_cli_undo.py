@@ -379,6 +379,16 @@ def test_a_topic_that_kt_may_not_have_created_is_kept(kt: Kt, home: pathlib.Path
     assert "maybe-mine" in kt("topics", "--list").out.split()
 
 
+def test_a_credential_that_kt_may_not_have_created_is_kept(kt: Kt, home: pathlib.Path) -> None:
+    user = ("--entity-type", "users", "--entity-name", "maybe-mine")
+    kt("configs", "--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=4096,password=secret]")
+    path = home / "journal" / "000001.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))  # killed before the answer
+    refused = kt("undo", "1", "--yes", "--force", status=ExitStatus.FAILED)
+    assert "it is not known whether kt created this credential" in refused.out
+    assert "SCRAM-SHA-256" in kt("configs", "--describe", *user).out
+
+
 def test_a_name_that_no_request_can_hold_is_the_only_error(kt: Kt) -> None:
     change = ("configs", "--alter", "--client", "a\udcff", "--add-config", "producer_byte_rate=1")
     ran = kt(*change, status=ExitStatus.USAGE)

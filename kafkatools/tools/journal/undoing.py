@@ -47,6 +47,7 @@ from kafkatools.tools.rights import READ_ACLS, READ_USERS, is_missing_right, nam
 UNDO, NOTHING, CONFLICT, IMPOSSIBLE = "undo", "nothing", "conflict", "impossible"
 _Present = Callable[[Noted], "JsonValue | KafkaError"]
 _UNKNOWN_CREATOR = "it is not known whether kt created this topic; kt topics --delete deletes it"
+_UNKNOWN_PASSWORD = "it is not known whether kt created this credential; kt configs --alter --delete-config deletes it"
 _ANOTHER = "the topic was deleted, and another one has its name"
 
 
@@ -202,7 +203,13 @@ def _present_replicas(admin: AdminClient, noted: Sequence[Noted]) -> _Present:
 def _present_credentials(admin: AdminClient, noted: Sequence[Noted]) -> _Present:
     with needs(READ_USERS):
         found = values.credentials(admin, list(dict.fromkeys(str(one.change.target["user"]) for one in noted)))
-    return lambda one: (str(one.change.target["user"]), str(one.change.target["mechanism"])) in found
+
+    def present(one: Noted) -> JsonValue | KafkaError:
+        if (str(one.change.target["user"]), str(one.change.target["mechanism"])) not in found:
+            return False
+        return KafkaError(_UNKNOWN_PASSWORD) if one.outcome.state == UNKNOWN else True
+
+    return present
 
 
 _PRESENT: Mapping[str, Callable[[AdminClient, Sequence[Noted]], _Present]] = {
