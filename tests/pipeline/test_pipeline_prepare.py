@@ -41,8 +41,7 @@ def recorded() -> pathlib.Path:
         java = java_executable()
     except Unavailable as missing:
         require(str(missing))
-    spark_classes.quick_options()
-    archive = pathlib.Path(class_archive.archive_path(spark_classes.HOME, java))
+    archive = spark_classes.shared_archive(java)
     assert archive.stat().st_size > 10 << 20
     return archive
 

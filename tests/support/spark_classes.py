@@ -1,19 +1,23 @@
 """The archive of Spark's classes, shared between the JVMs of the tests.
 
 A session that lives for some short queries loads and checks 16,000 classes, which is half of its processor time. The
-archive is that of `kt pipeline prepare`, is made once for a PySpark and a Java, and lies beside the jars of Apache
-Kafka. Without it everything works as well, only slower.
+archive is recorded as by `kt pipeline prepare`, once for a Java and the files of a PySpark, and lies beside the jars of
+Apache Kafka. Without it everything works as well, only slower.
 
 Rules: a JVM uses the archive only if its class path begins with that of the session that made it, as those of drivers,
-executors, masters and workers do without `extraClassPath`; others read their classes from the jars.
+executors, masters and workers do without `extraClassPath`; others read their classes from the jars. Two paths of one
+file are the same, as long as that of the recording exists: so it is a link beside the archive, and all environments
+with links to the same files, as uv makes them, have one archive.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import shlex
+import shutil
 import sys
 from importlib.util import find_spec
 
@@ -39,8 +43,6 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 process of the fixture `official` and the sessions of commands compile it, as Spark does by default."""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """Spark's own settings."""
-HOME = {"KT_HOME": str(CACHE)}
-"""Where kt looks for the archive."""
 
 
 def share_classes() -> None:
@@ -56,17 +58,33 @@ def quick_options() -> str:
         java = java_executable()
     except Unavailable:
         return QUICK
-    archive = pathlib.Path(spark_archive.archive_path(HOME, java))
-    class_archive.make_once(archive, lambda made: _make(made, java))
-    flags = [*class_archive.flags(archive), "-Xlog:disable"]  # no word about an archive that does not fit
+    flags = [*class_archive.flags(shared_archive(java)), "-Xlog:disable"]  # no word about an archive that does not fit
     return " ".join([QUICK, *map(shlex.quote, flags)])
 
 
-def _make(made: pathlib.Path, java: str) -> None:
+def shared_archive(java: str) -> pathlib.Path:
+    """The archive for this Java and the files of the installed PySpark, made once."""
+    (package,) = find_spec("pyspark").submodule_search_locations
+    jars = sorted((jar.name, jar.stat().st_dev, jar.stat().st_ino) for jar in pathlib.Path(package, "jars").iterdir())
+    executable = os.path.realpath(java)
+    key = hashlib.sha256(repr([executable, os.stat(executable).st_mtime_ns, jars]).encode()).hexdigest()[:16]
+    archive = CACHE / "spark-classes" / f"{key}.jsa"
+    class_archive.make_once(archive, lambda made: _make(made, java, package))
+    return archive
+
+
+def _make(made: pathlib.Path, java: str, package: str) -> None:
+    linked = made.with_suffix("")
+    shutil.rmtree(linked, ignore_errors=True)
+    try:
+        shutil.copytree(package, linked, copy_function=os.link)
+    except OSError:  # another file system: then the archive is for this environment alone
+        linked = pathlib.Path(package)
     environ = {
         **os.environ,
         "JAVA_HOME": str(pathlib.Path(java).resolve().parents[1]),
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(linked),
         "SPARK_SUBMIT_OPTS": QUICK,
     }
     with contextlib.suppress(PipelineError):  # a Java that cannot
