@@ -25,10 +25,14 @@ _lock = threading.Lock()  # guards _remembered
 _remembered: dict[str, None] = {}  # the remembered values, oldest first
 
 # Compiled when a text may match: most commands print nothing that could, and compiling takes milliseconds.
-_USERINFO = r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/?#'\"]*|[^\s/?#'\":]*:(?!\d+[/?#])[^\s'\"]*)@"
+# Names, schemes and words are tried from their first character only, and URLs up to the last @ of a word: the time is
+# linear in the length of a text, which a server chooses.
+_TO_LAST_AT = r"(?<![^\s'\"])[^\s'\"]*@"
+_USERINFO = r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z0-9+.-]++://)(?:[^\s/?#'\"]*|[^\s/?#'\":]*:(?!\d+[/?#])[^\s'\"]*)@"
 """Also matches a password with an unescaped slash, unless a port number follows the colon."""
 _ASSIGNED = (
-    r"(?i)(?P<name>\b[\w.-]*(?:password|passwd|secret|client_assertion|access_token|id_token|refresh_token|api[_-]?key)"
+    r"(?i)(?<![\w.-])(?P<name>[\w.-]*(?:password|passwd|secret|client_assertion|access_token|id_token|refresh_token"
+    r"|api[_-]?key)"
     r"(?:\\?[\"']\s*:\s*|\s*=\s*))(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\[[^\]\s]*\]|[^\s,;&\"'\]})]+)"
 )
 _AUTHORIZATION = r"(?P<name>\b(?:Authorization:\s*)?(?:Basic|Bearer)\s+)(?P<value>[A-Za-z0-9+/=._~-]{16,})"
@@ -77,7 +81,11 @@ def remember_url(url: str) -> str:
 
 def without_userinfo(text: str) -> str:
     """Replace the user and password of each URL in a text by `[hidden]`."""
-    return re.sub(_USERINFO, lambda match: f"{match['scheme']}{HIDDEN}@", text) if "@" in text else text
+    return re.sub(_TO_LAST_AT, _without_userinfo, text) if "@" in text else text
+
+
+def _without_userinfo(word: re.Match[str]) -> str:
+    return re.sub(_USERINFO, lambda match: f"{match['scheme']}{HIDDEN}@", word[0])
 
 
 def redacted(text: str) -> str:

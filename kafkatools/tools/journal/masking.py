@@ -14,7 +14,8 @@ from kafkatools.core.secrets import HIDDEN, holds_secret, is_secret_name, redact
 
 _SECRET_OPTION = r"(?i)(hmac|password|passwd|secret|(access|api|auth|bearer)[._-]?(token|key))$"
 """The ends of the names of options whose whole value is a secret; commands of plugins may have such options, too."""
-_SETTING = r"(?P<name>[\w.-]+)[\s\"']*=\s*(?P<value>\S)"
+_SETTING = r"(?<![\w.-])(?P<name>[\w.-]++)[\s\"']*+=\s*+(?=(?P<value>\S))"
+"""A name is tried from its first character only: else the time is quadratic in the length of a word."""
 
 
 def masked(command: Sequence[str]) -> list[str]:

@@ -91,3 +91,15 @@ def test_settings_that_are_secrets(name: str, value: str, is_secret: bool) -> No
 
 def test_a_text_without_a_url_stays() -> None:
     assert without_userinfo("User:alice@REALM and //x@y") == "User:alice@REALM and //x@y"
+
+
+@pytest.mark.parametrize("part", ["a", "a-", "a.", "a://", "a://b:", "http://", "x+", "password ", "= '"])
+def test_a_long_text_is_searched_in_linear_time(part: str) -> None:
+    """A server chooses the length of an error text. Half a million characters would take hours in quadratic time."""
+    text = f"@ = {part * (500_000 // len(part))} http://u:p@host password=x"
+    assert redacted(text).endswith(" http://[hidden]@host password=[hidden]")
+
+
+@pytest.mark.parametrize("before", ["", "x-", "9", "9-", "+", "url=", "'", "_"])
+def test_a_url_is_found_behind_any_character(before: str) -> None:
+    assert without_userinfo(f"{before}http://u:p@host") == f"{before}http://[hidden]@host"

@@ -47,6 +47,12 @@ def test_secret_settings_are_hidden_in_each_place(
     )
 
 
+def test_a_long_word_is_searched_in_linear_time() -> None:
+    """A million characters would take hours in quadratic time."""
+    word = "a" * 1_000_000
+    assert masked(["kt", word, f"x=password={word}"]) == ["kt", word, "x=password=[hidden]"]
+
+
 @pytest.mark.parametrize("url", ["s3://key:sesame@bucket/backup", "http://user:sesame@registry:8081"])
 @pytest.mark.parametrize("start", ["--through=", "--through ", "-through=", "-through "])
 def test_the_password_of_a_url_is_hidden(start: str, url: str) -> None:
