@@ -24,7 +24,8 @@ def main(tree: pathlib.Path, target: pathlib.Path) -> None:
         for path in sorted(path for path in (tree / "site").rglob("*") if path.is_file()):
             _add(archive, str(path.relative_to(tree / "site")), path.read_bytes(), zipfile.ZIP_DEFLATED)
     versions = (tree / "pythons").read_text().split()
-    suffixes = [path.name.removeprefix("_cyutility") for path in (tree / "site/kafkatools/core").glob("_cyutility.*")]
+    modules = sorted((tree / "site/kafkatools/core").glob("_cyutility.*"))
+    suffixes = [path.name.removeprefix("_cyutility") for path in modules]
     system, machine = os.uname().sysname, os.uname().machine
     made_for = f"Python {', '.join(versions)} on {system} {machine}\n{machine} {' '.join(suffixes)}\n"
     build = hashlib.sha256(packages.getvalue() + LAUNCHER.read_bytes()).hexdigest()[:16]

@@ -158,3 +158,15 @@ def test_a_pyz_refuses_a_python_whose_modules_have_other_names(tmp_path: pathlib
     assert ran.stderr.startswith("kt.pyz: made for Python 3.11, 3.12 on ")
     assert ran.stderr.endswith(f", with modules named *{EXTENSION_SUFFIXES[0]}; install kafkatools with pip instead\n")
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_pyz_names_its_modules_in_order(tmp_path: pathlib.Path) -> None:
+    """The same tree gives the same bytes."""
+    core = tmp_path / "tree" / "site" / "kafkatools" / "core"
+    _pyz(tmp_path, ".cpython-313.so")
+    for version in (312, 314, 311):
+        (core / f"_cyutility.cpython-{version}.so").touch()
+    _script("build_pyz").main(tmp_path / "tree", tmp_path / "kt.pyz")
+    with zipfile.ZipFile(tmp_path / "kt.pyz") as archive:
+        suffixes = archive.read("build").decode().splitlines()[2].split()[1:]
+    assert suffixes == [f".cpython-{version}.so" for version in (311, 312, 313, 314)]
