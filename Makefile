@@ -8,7 +8,7 @@ EXTRAS ?= $(ALL_EXTRAS)
 # The versions and hashes of everything that these extras need, for Python 3.11 and later: `make lock` makes them anew.
 KERNEL_EXTRAS := dev,protobuf,schemas,sql
 LOCK = $(if $(filter $(ALL_EXTRAS),$(EXTRAS)),.ci/lock/all.txt,$(if $(filter $(KERNEL_EXTRAS),$(EXTRAS)),.ci/lock/kernel.txt))
-WORKERS ?= 7
+WORKERS ?= 5
 # Tests wait for servers half of the time, so there are more workers than cores. Those that share little are dealt in equal parts, and a worker that has ended takes over
 # from others; those that share a cluster or a Spark session stay together; times and kills want the machine for themselves. tests/architecture belongs to `make lint`.
 WAITERS ?= 7
