@@ -180,6 +180,13 @@ SLOW_FILES = (
     "test_real_aio.py",
     "test_real_producer.py",
     "test_real_security.py",
+    "test_real_groups.py",
+    "test_real_streams.py",
+    "test_broker_transactions_clients.py",
+    "test_cluster_clients.py",
+    "test_compaction.py",
+    "test_group_consumer.py",
+    "test_missing_partitions.py",
     "test_share_clients.py",
     "test_transactional_producer.py",
 )

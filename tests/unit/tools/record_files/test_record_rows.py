@@ -115,6 +115,7 @@ def without_data(value: object) -> str | None:
 MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 6000, tzinfo=datetime.UTC)
 MOMENT_MS = 1767323045006
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+NANOS = ["null", {"type": "long", "logicalType": "timestamp-nanos"}]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,10 @@ MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
         (read_parquet, parquet(value=["text"], timestamp=pa.array([MOMENT], pa.timestamp("us", "UTC")))),
         (read_parquet, parquet(value=pa.array(["text"], pa.large_string()), timestamp=[MOMENT_MS])),
         (read_avro, avro([("value", "string"), ("timestamp", MILLIS)], {"value": "text", "timestamp": MOMENT})),
+        (
+            read_avro,
+            avro([("value", "string"), ("timestamp", NANOS)], {"value": "text", "timestamp": MOMENT_MS * 1_000_000}),
+        ),
         (read_csv, f"timestamp,value\r\n{MOMENT_MS},text\r\n".encode()),
         (read_csv, f"\ufefftimestamp,value\n{MOMENT_MS},text".encode()),
     ],
@@ -186,6 +191,8 @@ def test_csv_of_other_systems() -> None:
         (read_avro, avro([("value", "bytes"), ("color", "int")]), "file has an unknown column: 'color'"),
         (read_avro, avro([("value", "bytes"), ("partition", "boolean")], {"value": b"", "partition": True}),
          "file, row 1, partition: True is not a whole number"),
+        (read_avro, avro([("value", "bytes"), ("timestamp", NANOS)], {"value": b"", "timestamp": 1}),
+         "file, row 1, timestamp: 1 has a fraction of a millisecond"),
     ],
     ids=without_data,
 )  # fmt: skip
