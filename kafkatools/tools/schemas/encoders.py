@@ -162,7 +162,7 @@ class JsonBody:
 
         from kafkatools.tools.schemas.avro_writer import parse_json
 
-        value = parse_json(text)
+        value = parse_json(text, parse_constant=_no_number)
         try:
             error = best_match(self._validator.iter_errors(value))
         except (self._unresolvable, RecursionError) as failure:
@@ -170,6 +170,10 @@ class JsonBody:
         if error is not None:
             raise InvalidValue(error.message, error.json_path.removeprefix("$"))
         return text.strip()
+
+
+def _no_number(name: str) -> None:
+    raise InvalidValue(f"not JSON: {name} is no number of JSON")
 
 
 def _multiple_of(validator: object, divisor: float, instance: object, schema: object) -> Iterator[Exception]:

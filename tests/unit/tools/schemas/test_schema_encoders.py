@@ -472,6 +472,8 @@ def test_json_schema_validates_with_references() -> None:
     assert (body.name, body.encode(b' {"items": [{"n": 1}]} ')) == ("Order", b'{"items": [{"n": 1}]}')
     with pytest.raises(InvalidValue, match=r"^field items\[1\]: 'n' is a required property"):
         body.encode(b'{"items": [{"n": 1}, {}]}')
+    with pytest.raises(InvalidValue, match="^not JSON: NaN is no number of JSON"):
+        body.encode(b'{"price": NaN}')
     for text in ("{", '{"type": 7}', "[]"):
         with pytest.raises(SchemaError, match="is not a valid JSON schema"):
             JsonBody(RegisteredSchema(text, "JSON"), "x")
