@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from fastavro import reader
@@ -26,7 +26,7 @@ def read_avro(topic: str, name: str, file: BinaryIO) -> Rows:
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise MalformedLine(f"{name} does not have Avro records")
         check_columns(name, [field["name"] for field in schema["fields"]])
-        has_nanoseconds = _has_nanoseconds(schema)
+        has_nanoseconds = _has_nanoseconds(schema["fields"])
         for row in rows:
             number += 1
             place = f"{name}, row {number}"
@@ -39,8 +39,8 @@ def read_avro(topic: str, name: str, file: BinaryIO) -> Rows:
         raise MalformedLine(f"{name} cannot be read as Avro {after}: {error or type(error).__name__}") from None
 
 
-def _has_nanoseconds(schema: Mapping[str, Any]) -> bool:
-    types = [field["type"] for field in schema["fields"] if field["name"] == "timestamp"]
+def _has_nanoseconds(fields: Sequence[Mapping[str, object]]) -> bool:
+    types = [field["type"] for field in fields if field["name"] == "timestamp"]
     branches = [branch for kind in types for branch in (kind if isinstance(kind, list) else [kind])]
     return any(isinstance(branch, dict) and branch.get("logicalType") in _NANOS for branch in branches)
 
