@@ -49,7 +49,10 @@ def server_tls(config: Config, name: str, client_auth: str) -> ServerTls:
     suites = limit_suites(context, config["ssl.cipher.suites"])
     revocation = None
     if context.verify_mode is not ssl.CERT_NONE:
-        context.options |= ssl.OP_NO_TICKET  # a resumed session would not verify the client's certificate again
+        # A resumed session does not verify the client's certificate again. Without tickets TLS 1.3 has none, and
+        # TLS 1.2 only those that OpenSSL keeps: `TlsStream` refuses them.
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
         load_trust(context, config)
         revocation = revocation_lists(context, config)
     load_identity(context, own)

@@ -52,7 +52,7 @@ class TlsStream:
         if tls.revocation is not None:
             tls.revocation.refresh()
         self.socket: ssl.SSLSocket = tls.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
-        self._has_ended = False
+        self._has_ended = self._is_resumed = False
         self.principal = ""
 
     def handshake(self) -> int:
@@ -69,6 +69,9 @@ class TlsStream:
                 self._send_alert()
             self._drain()
             raise OSError(_words(problem)) from None
+        self._is_resumed = self._tls.revocation is not None and self.socket.session_reused is True
+        if self._is_resumed:
+            raise OSError("it resumed a TLS session, so its certificate was not compared with ssl.crl.location")
         self._check_suite()
         try:
             self.principal = self._tls.principal_of(self.socket.getpeercert(binary_form=True))
@@ -150,9 +153,11 @@ class TlsStream:
         return self.send(data) if data else 0
 
     def close(self) -> None:
-        """Send close_notify if that is possible without waiting, and close the connection."""
-        with contextlib.suppress(OSError, ValueError):
-            self.socket.unwrap()
+        """Send close_notify if that is possible without waiting, and close the connection. After a resumed session
+        nothing is sent: OpenSSL then forgets the session, and the client's next connection has a new one."""
+        if not self._is_resumed:
+            with contextlib.suppress(OSError, ValueError):
+                self.socket.unwrap()
         self.socket.close()
 
 

@@ -50,8 +50,8 @@ class KeyedTimer:
 
     def run_in_slices(self, key: Hashable, steps: Iterator[None], on_end: Callable[[], None] = lambda: None) -> None:
         """Run steps for SLICE_NS now, schedule the rest behind the requests that arrived meanwhile, and call `on_end`
-        after the last one. Raises the KafkaError of
-        `on_end` in the first slice; in a later one `on_end` is called again, as in `schedule`."""
+        after the last one. Raises the KafkaError of `on_end` in the first slice; in a later one `on_end` is called
+        again, as in `schedule`."""
         end_ns = thread_time_ns() + SLICE_NS
         for _ in steps:
             if thread_time_ns() > end_ns:
