@@ -15,6 +15,10 @@ from support.kt import Ran, run_kt
 from transcripts import Difference
 
 import kafkatools
+from kafkatools.commands.consumer_groups import application
+from kafkatools.core.admin.client import AdminClient
+from kafkatools.core.admin.groups import GroupListings, list_groups
+from kafkatools.core.errors import RequestTimedOut
 from kafkatools.exit_status import ExitStatus
 
 _TOOL = "streams-application-reset"
@@ -219,6 +223,26 @@ def test_topics_of_an_application_with_a_longer_id_stay(start_broker: Callable[.
     assert (done.status, f"internal topics [{own}]" in done.out) == (ExitStatus.OK, True), done
     assert f"{other} is kept: it may belong to the application app-v2. To delete it, name it with" in done.err
     assert (own in _topics(bootstrap), other in _topics(bootstrap)) == (False, True)
+    done = run_kt(_TOOL, *server, "--application-id", "app", "--internal-topics", other)
+    assert (done.status, other in _topics(bootstrap)) == (ExitStatus.OK, False), done
+
+
+def test_no_topic_is_deleted_while_a_broker_does_not_list_its_groups(
+    start_broker: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bootstrap = start_broker()
+    server = ("--bootstrap-server", bootstrap)
+    other = "app-v2-store-changelog"
+    run_kt("topics", *server, "--create", "--topic", other)
+
+    def list_without_node_2(admin: AdminClient) -> GroupListings:
+        return GroupListings(list_groups(admin).groups, {2: RequestTimedOut()})
+
+    monkeypatch.setattr(application, "list_groups", list_without_node_2)
+    done = run_kt(_TOOL, *server, "--application-id", "app")
+    assert done.status == ExitStatus.FAILED, done
+    assert "broker 2: " in done.err and "Nothing was changed" in done.err, done
+    assert other in _topics(bootstrap)
     done = run_kt(_TOOL, *server, "--application-id", "app", "--internal-topics", other)
     assert (done.status, other in _topics(bootstrap)) == (ExitStatus.OK, False), done
 

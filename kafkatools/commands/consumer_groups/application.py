@@ -331,11 +331,18 @@ def _topics_to_delete(request: Request, names: Iterable[str]) -> list[str]:
 
 def _without_others(session: Session, request: Request, topics: Sequence[str]) -> list[str]:
     """Return the topics without those that may belong to another application: its id is a group of the cluster and
-    begins with this application's id and a hyphen. These are printed. Named topics all stay. Raises KafkaError."""
+    begins with this application's id and a hyphen. These are printed. Named topics all stay. Raises CommandError if a
+    broker does not list its groups: topics of an application among them would be deleted. Raises KafkaError."""
     if request.internal_topics or not topics:
         return list(topics)
     prefix = f"{request.application_id}-"
-    others = [one.group_id for one in list_groups(session.admin).groups if one.group_id.startswith(prefix)]
+    groups, is_complete = session.groups_in_order(list_groups(session.admin))
+    if not is_complete:
+        raise CommandError(
+            "Without all groups it is unknown which internal topics belong to other applications. Nothing was changed",
+            hint="Run the same command again when all brokers answer, or name the topics with --internal-topics.",
+        )
+    others = [one.group_id for one in groups if one.group_id.startswith(prefix)]
     owners = {topic: group for group in sorted(others) for topic in topics if is_internal_topic(topic, group)}
     for topic, group in owners.items():
         session.console.note(
