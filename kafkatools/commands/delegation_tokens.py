@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ROW = "\n%-15s %-30s %-15s %-15s %-25s %-15s %-15s %-15s"
 _TITLES = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPIRYDATE", "MAXDATE")
 _LAST_DATE_MS = 253_402_214_400_000
-"""The begin of 9999-12-31 in UTC: a later time may be in the year 10000 in local time."""
+"""The start of 9999-12-31 in UTC: a later time may be in the year 10000 in local time."""
 _PERIODS = ("max-life-time-period", "renew-time-period", "expiry-time-period")
 
 

@@ -14,8 +14,8 @@ class SchemaError(CommandError):
 
 class RegistryFailed(SchemaError):
     """The schema registry does not answer, denies access, or is not a schema registry: other requests would fail
-    too. `is_temporary`: it does not answer, or answers that it cannot answer now (408, 429, 500
-    to 599)."""
+    too. `is_temporary`: it does not answer, or answers that it cannot answer now (408, 429,
+    500 to 599)."""
 
     is_temporary = False
 

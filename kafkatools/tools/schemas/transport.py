@@ -85,7 +85,7 @@ class RegistryTransport:
         try:
             with self._open(request) as answer:
                 content = answer.read(_MAX_ANSWER_BYTES)
-                if answer.length:  # of a length that was announced; reads with a limit do not raise
+                if answer.length and len(content) < _MAX_ANSWER_BYTES:  # reads with a limit do not raise
                     raise IncompleteRead(content, answer.length)
                 kind = answer.headers.get_content_type()
         except HTTPError as error:

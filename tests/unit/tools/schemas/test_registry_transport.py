@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import support.schema_registry
 
+from kafkatools.tools.schemas import transport
 from kafkatools.tools.schemas.access import RegistryAccess
 from kafkatools.tools.schemas.errors import RegistryFailed, SchemaError
 from kafkatools.tools.schemas.transport import RegistryTransport
@@ -83,6 +84,14 @@ def test_an_answer_that_breaks_off_is_temporary(answers: Answer, start: bytes) -
     with pytest.raises(RegistryFailed, match=f"^{url} does not answer: IncompleteRead") as caught:
         RegistryTransport(RegistryAccess((url,))).request("GET", "/subjects")
     assert caught.value.is_temporary
+
+
+def test_an_answer_above_the_limit_is_not_requested_again(answers: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_MAX_ANSWER_BYTES", 4)
+    url = answers(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n["a"]', is_closed=True)
+    with pytest.raises(RegistryFailed) as caught:
+        RegistryTransport(RegistryAccess((url,))).request("GET", "/subjects")
+    assert not caught.value.is_temporary
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
