@@ -65,7 +65,9 @@ def quick_options() -> str:
 def shared_archive(java: str) -> pathlib.Path:
     """The archive for this Java and the files of the installed PySpark, made once."""
     (package,) = find_spec("pyspark").submodule_search_locations
-    jars = sorted((jar.name, jar.stat().st_dev, jar.stat().st_ino) for jar in pathlib.Path(package, "jars").iterdir())
+    jars = sorted(
+        (jar.name, jar.stat().st_dev, jar.stat().st_ino) for jar in pathlib.Path(package, "jars").glob("*.jar")
+    )
     executable = os.path.realpath(java)
     key = hashlib.sha256(repr([executable, os.stat(executable).st_mtime_ns, jars]).encode()).hexdigest()[:16]
     archive = CACHE / "spark-classes" / f"{key}.jsa"
